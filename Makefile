@@ -1,0 +1,67 @@
+# The one list of tasks. `make demo` and `make test` need only Python 3.11+, make and a package index.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: help demo test lint types arch format check coverage engines engines-smoke twin bench-wire clean
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/base: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing latscope ..."
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/base
+	@echo "installing the development tools ..."
+	@$(PIP) install -c constraints.txt -e '.[openai,anthropic,encodings,dev]'
+	@touch $@
+
+demo: $(VENV)/base ## the main job, with no key: six simulated calls, each split beside its truth
+	@$(BIN)/latscope demo
+
+test: $(VENV)/dev ## the tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/dev ## ruff: format and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: $(VENV)/dev ## write the format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: $(VENV)/dev ## mypy strict
+	$(BIN)/mypy
+
+arch: $(VENV)/dev ## the import contracts
+	$(BIN)/lint-imports
+
+twin: $(VENV)/dev ## write latscope/capture's httpx file anew from the httpx2 one
+	$(BIN)/python tests/capture/twin.py --write
+
+coverage: $(VENV)/dev ## the tests with the coverage bars: 100 % of the core, 90 % of the rest
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m coverage run -m pytest -q
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage report --fail-under=90
+	$(BIN)/python -m coverage report --fail-under=100 --include='latscope/units.py,latscope/errors.py,latscope/recording.py,latscope/wire/*,latscope/protocols/*,latscope/timeline.py,latscope/attribution/*,latscope/rules/*'
+
+check: lint types arch test ## what a change must pass
+
+engines-smoke: $(VENV)/dev ## one vLLM, one llama.cpp, one nginx: installed, started, probed
+	$(BIN)/python tests/engines/install.py all
+	LATSCOPE_ENGINES_REQUIRED=1 $(BIN)/python -m pytest tests/engines -m smoke
+
+engines: $(VENV)/dev ## every test against real engines
+	$(BIN)/python tests/engines/install.py all
+	LATSCOPE_ENGINES_REQUIRED=1 $(BIN)/python -m pytest tests/engines
+
+bench-wire: $(VENV)/dev ## cost per event of the stream decoder against the number of events
+	$(BIN)/python benchmarks/wire.py
+
+clean: ## remove what the tasks made
+	rm -rf $(VENV) dist .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,62 @@
+"""latscope: where each millisecond of an LLM request went, and how sure that is.
+
+import latscope
+client = latscope.instrument(AsyncOpenAI())
+for call in latscope.read("calls.jsonl"): print(latscope.attribute(call).dominant)
+
+Names resolve on first use, so `import latscope` itself loads no third-party module.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "AsyncClient": "latscope.capture.transports",
+    "Attribution": "latscope.attribution.model",
+    "Client": "latscope.capture.transports",
+    "JSONLSink": "latscope.export.jsonl",
+    "LatscopeError": "latscope.errors",
+    "Recording": "latscope.recording",
+    "Timeline": "latscope.timeline",
+    "attribute": "latscope.attribution",
+    "flush": "latscope.middleware",
+    "instrument": "latscope.middleware",
+    "read": "latscope.documents.recordings",
+    "recent": "latscope.middleware",
+    "tags": "latscope.middleware",
+    "turn": "latscope.middleware",
+    "uninstrument": "latscope.middleware",
+}
+
+__all__ = sorted([*_HOME, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'latscope' has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if TYPE_CHECKING:
+    from latscope.attribution import attribute as attribute
+    from latscope.attribution.model import Attribution as Attribution
+    from latscope.capture.transports import AsyncClient as AsyncClient
+    from latscope.capture.transports import Client as Client
+    from latscope.documents.recordings import read as read
+    from latscope.errors import LatscopeError as LatscopeError
+    from latscope.export.jsonl import JSONLSink as JSONLSink
+    from latscope.middleware import flush as flush
+    from latscope.middleware import instrument as instrument
+    from latscope.middleware import recent as recent
+    from latscope.middleware import tags as tags
+    from latscope.middleware import turn as turn
+    from latscope.middleware import uninstrument as uninstrument
+    from latscope.recording import Recording as Recording
+    from latscope.timeline import Timeline as Timeline

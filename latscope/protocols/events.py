@@ -1,0 +1,109 @@
+"""The event: what a frame means, the same words for every dialect.
+
+A dialect turns frames into events and nothing else; only `timeline` decides what they add up to.
+
+    channels     reasoning, content, tool_call, refusal: they carry tokens when `size` > 0
+    not tokens   role, empty, usage, ping, comment, lifecycle, filter, finish, done, error, unknown
+
+`empty` is a delta that carries no output (a role-only or blank chunk), `filter` a content-filter
+annotation without text, `lifecycle` an envelope event (`response.created`, `message_start`,
+`content_block_start`), `done` the event that ends a stream by its protocol, `finish` a choice's
+finish reason. A tool-call delta counts as a token from its first name or argument byte on.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from latscope.units import Ns
+
+EventKind = Literal[
+    "role",
+    "reasoning",
+    "content",
+    "tool_call",
+    "refusal",
+    "usage",
+    "ping",
+    "comment",
+    "error",
+    "finish",
+    "done",
+    "lifecycle",
+    "filter",
+    "empty",
+    "unknown",
+]
+
+TOKEN_KINDS: frozenset[str] = frozenset({"reasoning", "content", "tool_call", "refusal"})
+"""Channels a model writes tokens to."""
+
+VISIBLE_KINDS: frozenset[str] = frozenset({"content", "refusal"})
+"""Channels whose text a person is shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Token counts as the server states them, in one meaning for every vendor.
+
+    input_tokens counts the whole prompt, cached and cache-written tokens included (Anthropic's own
+    input_tokens excludes both; its dialect adds them). cached_tokens: read from a prefix cache.
+    cache_write_tokens: newly written to one. output_tokens includes reasoning_tokens.
+    """
+
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """One duration the server states of itself.
+
+    source: who says it (`vllm.metrics`, `llama.timings`); field: its name there; covers: the part
+    it fills (`queue.engine`, `prefill`, `decode`, or a wider `server`); ns: the duration;
+    resolution_ns: how coarsely it is stated (1 for a float, 1 ms for an integer of milliseconds).
+    """
+
+    source: str
+    field: str
+    covers: str
+    ns: Ns
+    resolution_ns: Ns = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What an event tells of the call as a whole; every field null when it does not."""
+
+    model: str | None = None
+    response_id: str | None = None
+    service_tier: str | None = None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """kind and when: `ns` is the arrival of its frame's last byte, `end` that byte's offset + 1.
+
+    choice: index of the choice or output it belongs to. size: bytes of output text it carries
+    (0 for none). text: the text itself where the dialect is asked to keep it (`keep_text`), else
+    empty. name: finish reason, error type, lifecycle event name, comment text's first word.
+    code: error code. tokens: how many tokens it stands for, where the server says (from
+    continuous usage or logprobs). opens_think: the text contains a literal `<think>`.
+    """
+
+    kind: EventKind
+    ns: Ns
+    end: int
+    choice: int = 0
+    size: int = 0
+    tokens: int | None = None
+    name: str = ""
+    code: str = ""
+    text: str = ""
+    opens_think: bool = False
+    usage: Usage | None = None
+    reported: tuple[Reported, ...] = ()
+    facts: Facts | None = None

@@ -1,0 +1,289 @@
+"""One call as captured: marks and reads, nothing interpreted. Fixture, bug report, file format.
+
+A recording is the only thing that passes from capture to everything else. It keeps *when bytes
+came*, never what they mean, so a later version can attribute it again. `latscope.recording/1` is
+its file form, one JSON line a call; `to_line` writes it, `documents.recordings` reads it.
+
+Times are integer nanoseconds since the call's zero, `started_at` being the only wall-clock value.
+
+Marks an attempt may carry, in the order they happen (a mark that did not happen is absent):
+
+    entry             the transport was asked for this attempt
+    connect.started / connect.complete / connect.failed     DNS and TCP together
+    tls.started / tls.complete / tls.failed
+    request.started   the first request header is about to be written
+    request.headers   request headers written
+    request.sent      request body written: the server can have the whole request from here on
+    headers           response status and headers parsed
+    body.end          the body's end was seen (EOF)
+    error             the attempt failed (see error_type)
+    closed            the response was closed
+
+and `Recording.marks` of the call as a whole: `entry` (0 by definition), `stop` (the caller broke
+off, closed, cancelled: see `end.reason`), `end`.
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal, NamedTuple
+
+from latscope.units import Ns
+
+SCHEMA = "latscope.recording/1"
+
+EndReason = Literal[
+    "complete",  # the body was read to its end, or the SDK closed after the terminal event
+    "closed",  # the caller broke out of or closed the stream before its end
+    "cancelled",  # the task was cancelled
+    "abandoned",  # the stream was garbage collected unread
+    "error",  # an exception reached the caller
+]
+
+
+class Mark(NamedTuple):
+    name: str
+    ns: Ns
+
+
+class Read(NamedTuple):
+    """One arrival of bytes at the client.
+
+    asked_ns: when the reader asked; got_ns: when the bytes were handed over; wire_bytes: how many
+    came off the wire; body_offset: how far into the content-decoded body they reached (bytes).
+    A read with got_ns close to asked_ns was already waiting: it arrived in (previous got, got].
+    """
+
+    asked_ns: Ns
+    got_ns: Ns
+    wire_bytes: int
+    body_offset: int
+
+
+class EventRow(NamedTuple):
+    """What is kept of an event when the body is not: where it ended, its kind, its tokens."""
+
+    body_offset: int
+    kind: str
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    scheme: str
+    host: str
+    port: int
+    path: str
+    """Path of the request, without query."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    trace_id: str
+    span_id: str
+    parent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    id: int | None = None
+    """Stable within one process: two calls with the same id shared a connection."""
+    reused: bool | None = None
+    http: str | None = None
+    """`HTTP/1.1`, `HTTP/2`; null when the transport does not say."""
+    tls: bool | None = None
+    peer: str | None = None
+    """Address and port the socket is connected to: the first hop, not always the server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcpInfo:
+    """A snapshot of the kernel's view of the connection (Linux TCP_INFO), times in ns.
+
+    rtt and min_rtt are the kernel's smoothed and minimum round trip *to the first hop*; the other
+    side's retransmissions do not show here, out-of-order segments received do.
+    """
+
+    at: str
+    """Mark the snapshot belongs to: `connect`, `headers`, `end`."""
+    rtt_ns: Ns | None = None
+    rttvar_ns: Ns | None = None
+    min_rtt_ns: Ns | None = None
+    rcv_ooopack: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One HTTP exchange of the call: a first try, a retry, a redirect hop."""
+
+    marks: tuple[Mark, ...] = ()
+    connection: Connection | None = None
+    status: int | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    """Response headers, names in lower case; after masking only the allow-listed ones."""
+    encoding: str | None = None
+    """The response's content-encoding as received; null when none."""
+    reads: tuple[Read, ...] = ()
+    wire: tuple[bytes, ...] | None = field(default=None, repr=False, compare=False)
+    """Payload of each read as it came off the wire, still encoded. Lives only in memory between
+    capture and `wire.body.decode_attempt`, which turns it into `body`; never written."""
+    body: bytes | None = field(default=None, repr=False)
+    """Content-decoded payload; null when it could not be decoded or was not kept."""
+    tcp_info: tuple[TcpInfo, ...] = ()
+    retry_count: int | None = None
+    """What the SDK says of its retries (`x-stainless-retry-count`), null when it does not."""
+    error_type: str | None = None
+    """Class name of the exception that ended the attempt, module included, no message."""
+    events: tuple[EventRow, ...] | None = None
+    usage: Mapping[str, int] | None = None
+
+    def mark(self, name: str) -> Ns | None:
+        """The first mark of that name, or null."""
+        for mark in self.marks:
+            if mark.name == name:
+                return mark.ns
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    reason: EndReason = "complete"
+    detail: str | None = None
+    """Class name of the exception for `error` and `cancelled`, `gc`, `break`, `close` otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSide:
+    loop_lag: tuple[tuple[Ns, Ns], ...] = ()
+    """(at, how late) of the caller's event loop, where it was sampled."""
+    gc: tuple[tuple[Ns, Ns], ...] = ()
+    consumer: tuple[tuple[Ns, Ns], ...] = ()
+    """(at, how long) stretches the consumer held the stream between two reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    rate: float = 1.0
+    why: str = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The monotonic clock reading at the call's zero. Stamps another process on the *same host*
+    took of the same clock can be laid beside the recording; across hosts it means nothing."""
+
+    name: str
+    zero_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentTruth:
+    name: str
+    ns: Ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """The true partition of the call, from a source the estimator does not see (law 8)."""
+
+    segments: tuple[SegmentTruth, ...]
+    ttft: tuple[SegmentTruth, ...] | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    call_id: str
+    started_at: str
+    """RFC 3339 wall-clock time of the call's zero."""
+    start: Literal["sdk", "transport"] = "transport"
+    """What zero is: entry of the SDK call, or of the transport where no SDK call was hooked."""
+    target: Target
+    end: End = End()
+    marks: tuple[Mark, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    sdk: str | None = None
+    """`openai/3.57.0`, `anthropic/2.14.0`, `httpx2/2.16.2`."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    trace: Trace | None = None
+    turn: str | None = None
+    session: str | None = None
+    previous_response_id: str | None = None
+    sent: bytes | None = field(default=None, repr=False, compare=False)
+    """The request body as sent. Lives only in memory between capture and the worker, which parses
+    it into `request`; never written."""
+    request: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The request as parsed; after masking its skeleton."""
+    prefix: tuple[Mapping[str, Any], ...] | None = None
+    in_flight: int | None = None
+    """Calls of this client open at this one's zero, itself not counted."""
+    client: ClientSide = ClientSide()
+    sample: Sample = Sample()
+    broken: tuple[str, ...] = ()
+    """What capture could not do, in words; empty when all went well."""
+    truth: Truth | None = None
+    clock: Clock | None = None
+    masked: bool = False
+    schema: str = SCHEMA
+
+    def mark(self, name: str) -> Ns | None:
+        for mark in self.marks:
+            if mark.name == name:
+                return mark.ns
+        return None
+
+    @property
+    def last_ns(self) -> Ns:
+        """The latest stamp of the recording: its wall time at least."""
+        stamps = [mark.ns for mark in self.marks]
+        for attempt in self.attempts:
+            stamps += [mark.ns for mark in attempt.marks]
+            stamps += [read.got_ns for read in attempt.reads[-1:]]
+        return max(stamps, default=0)
+
+
+def to_mapping(recording: Recording) -> dict[str, Any]:
+    """The recording as JSON-ready values, `schema` first; nulls and empties left out.
+
+    `body` is a string when it is UTF-8 and `body_b64` otherwise: body_offset counts bytes.
+    """
+    plain: dict[str, Any] = {"schema": recording.schema, **_plain(recording)}
+    plain.pop("sent", None)
+    plain["attempts"] = [_plain_attempt(attempt) for attempt in recording.attempts]
+    return plain
+
+
+def to_line(recording: Recording) -> str:
+    """One line of `latscope.recording/1`, without its line end."""
+    return json.dumps(to_mapping(recording), separators=(",", ":"), ensure_ascii=False)
+
+
+def body_text(body: bytes) -> dict[str, str]:
+    try:
+        return {"body": body.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"body_b64": base64.b64encode(body).decode("ascii")}
+
+
+def _plain_attempt(attempt: Attempt) -> dict[str, Any]:
+    plain: dict[str, Any] = _plain(attempt)
+    plain.pop("wire", None)
+    if plain.pop("body", None) is not None and attempt.body is not None:
+        plain.update(body_text(attempt.body))
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        pairs = ((f.name, getattr(value, f.name)) for f in fields(value))
+        return {name: _plain(item) for name, item in pairs if not _absent(item)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _absent(value: Any) -> bool:
+    return value is None or value == () or value == {}
