@@ -1,0 +1,144 @@
+"""Who owns a segment and which lever moves it: one table, by mode (`explain --owners`)."""
+
+import re
+from dataclasses import dataclass
+
+from latscope.attribution.model import Mode, Segment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A row. part: empty for the whole segment; a part may have an owner of its own."""
+
+    segment: Segment
+    part: str = ""
+    vendor: str
+    self_hosted: str
+    on_device: str
+    lever: str
+
+    def of(self, mode: Mode) -> str:
+        return {
+            "vendor": self.vendor,
+            "self-hosted": self.self_hosted,
+            "on-device": self.on_device,
+        }[mode]
+
+
+OWNERS_TABLE: tuple[Owner, ...] = (
+    Owner(
+        segment="queue",
+        vendor="the vendor's serving platform",
+        self_hosted="your serving platform",
+        on_device="the runtime on the device",
+        lever="shape concurrency, ask for a priority tier, level the load",
+    ),
+    Owner(
+        segment="queue",
+        part="rate_limit",
+        vendor="you and the vendor's quota",
+        self_hosted="you and your own limits",
+        on_device="the runtime on the device",
+        lever="lower max_tokens (it is reserved at admission), spread the calls, raise the quota",
+    ),
+    Owner(
+        segment="queue",
+        part="frontend",
+        vendor="the vendor's serving platform",
+        self_hosted="your model server's HTTP front end",
+        on_device="the runtime's HTTP front end",
+        lever="more front-end processes, smaller requests",
+    ),
+    Owner(
+        segment="prefill",
+        vendor="the vendor's model serving process",
+        self_hosted="your model serving process",
+        on_device="the device's compute",
+        lever="shorten the prompt, raise prefix-cache hits",
+    ),
+    Owner(
+        segment="decode",
+        vendor="the vendor's model serving process",
+        self_hosted="your model serving process",
+        on_device="the device's memory bandwidth",
+        lever="cap max_tokens; speculative decoding on the server",
+    ),
+    Owner(
+        segment="network",
+        vendor="your infrastructure and the vendor's edge",
+        self_hosted="your infrastructure",
+        on_device="the loopback path",
+        lever="a nearby ingress, connection reuse, proxies that do not buffer",
+    ),
+    Owner(
+        segment="client",
+        vendor="you: the calling process",
+        self_hosted="you: the calling process",
+        on_device="you: the calling process",
+        lever="pool limits, event-loop hygiene",
+    ),
+    Owner(
+        segment="unattributed",
+        vendor="-",
+        self_hosted="-",
+        on_device="-",
+        lever="the evidence that would split it",
+    ),
+)
+
+PROVIDERS: tuple[tuple[str, str], ...] = (
+    ("openai.azure.com", "azure.ai.openai"),
+    ("api.openai.com", "openai"),
+    ("api.anthropic.com", "anthropic"),
+    ("api.groq.com", "groq"),
+    ("api.together.xyz", "together"),
+    ("api.together.ai", "together"),
+    ("api.fireworks.ai", "fireworks"),
+    ("openrouter.ai", "openrouter"),
+    ("api.mistral.ai", "mistral_ai"),
+    ("api.deepseek.com", "deepseek"),
+    ("api.x.ai", "x_ai"),
+    ("api.cerebras.ai", "cerebras"),
+    ("api.sambanova.ai", "sambanova"),
+    ("api.perplexity.ai", "perplexity"),
+    ("generativelanguage.googleapis.com", "gcp.gemini"),
+    ("aiplatform.googleapis.com", "gcp.vertex_ai"),
+    ("amazonaws.com", "aws.bedrock"),
+    ("integrate.api.nvidia.com", "nvidia"),
+    ("api.cohere.com", "cohere"),
+    ("api.moonshot.ai", "moonshot_ai"),
+)
+"""Host endings and the provider's name, in OpenTelemetry's words where it has one."""
+
+LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|.*\.localhost")
+INSIDE = re.compile(
+    r"(10|192\.168|172\.(1[6-9]|2\d|3[01]))\..*|.*\.(local|internal|lan|svc|home\.arpa)|[^.:]+"
+)
+DEVICE_SERVERS = frozenset({"llama.cpp", "ollama", "lmstudio"})
+MODEL_SERVERS = frozenset({"uvicorn", "hypercorn", "granian", "latscope-sim", *DEVICE_SERVERS})
+
+
+def provider_of(host: str, fingerprint: str | None, server: str | None) -> str | None:
+    """The vendor a host belongs to, else the engine its answer names, else null."""
+    for ending, name in PROVIDERS:
+        if host == ending or host.endswith("." + ending):
+            return name
+    if fingerprint and fingerprint.startswith("vllm"):
+        return "vllm"
+    return server if server in DEVICE_SERVERS or server == "latscope-sim" else None
+
+
+def mode_of(host: str, server: str | None) -> Mode:
+    """vendor, self-hosted or on-device: from the host and what the server calls itself."""
+    if LOOPBACK.fullmatch(host):
+        return "on-device" if server in DEVICE_SERVERS else "self-hosted"
+    if INSIDE.fullmatch(host):
+        return "self-hosted"
+    known = provider_of(host, None, None) is not None
+    return "self-hosted" if server in MODEL_SERVERS and not known else "vendor"
+
+
+def owner_of(segment: Segment, mode: Mode, part: str = "") -> Owner:
+    """The row of the part when it has one of its own, else the segment's."""
+    rows = [row for row in OWNERS_TABLE if row.segment == segment]
+    return next((row for row in rows if row.part == part), rows[0])

@@ -1,0 +1,130 @@
+"""The pace of a stream: when its tokens arrived, how evenly, and what stands out.
+
+Reads are not arrivals: a reader that finds several chunks waiting reads them one after another
+at once. Reads that returned at once therefore belong to the burst before them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from latscope.timeline import Arrival
+from latscope.units import MS, Ns
+
+DELIVERY: Ns = 25 * MS
+"""How late a busy host may deliver or stamp bytes without any hop in between: scheduling of two
+processes and an event loop. Measured hiccups on a loaded two-core machine reach 30 to 80 ms; those
+show in the stream itself as lateness (tokens that catch up) and are added."""
+
+MIN_BURSTS = 5
+EVEN_SHARE = 0.8
+NEAR = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Token events that reached us together. at: when the burst's last read returned."""
+
+    at: Ns
+    events: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A silence between two bursts that stands out from the stream's own step."""
+
+    start_ns: Ns
+    excess_ns: Ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """paced: tokens came one step at a time, so nothing collected them on the way. step_ns: median
+    time per token event. late_first_ns, late_last_ns: how much later than the stream's own pace
+    the first and the last burst were. widest_ns: widest ordinary silence. gaps: the others."""
+
+    bursts: tuple[Burst, ...]
+    paced: bool
+    step_ns: Ns
+    late_first_ns: Ns
+    late_last_ns: Ns
+    widest_ns: Ns
+    gaps: tuple[Gap, ...]
+
+    def early_ns(self, *, hop_free: bool) -> Ns:
+        """How long before we read the first token it may have existed: delivery and lateness, and
+        where a hop may collect tokens, an ordinary silence of the stream on top."""
+        return DELIVERY + self.late_first_ns + (0 if hop_free else self.widest_ns)
+
+    def slack_ns(self, *, hop_free: bool) -> Ns:
+        """The same for the last token."""
+        return DELIVERY + self.late_last_ns + (0 if hop_free else self.widest_ns)
+
+
+def pace(arrivals: Sequence[Arrival]) -> Pace:
+    found = bursts(arrivals)
+    silences = [after.at - before.at for before, after in pairwise(found)]
+    if not silences:
+        return Pace(
+            bursts=found,
+            paced=False,
+            step_ns=0,
+            late_first_ns=0,
+            late_last_ns=0,
+            widest_ns=0,
+            gaps=(),
+        )
+    limit = 3 * round(median(silences)) + DELIVERY
+    steps = [gap / burst.events for gap, burst in zip(silences, found[1:], strict=True)]
+    step = round(median(steps))
+    return Pace(
+        bursts=found,
+        paced=_even(found),
+        step_ns=step,
+        late_first_ns=_late_first(found, step),
+        late_last_ns=_late_last(found, step),
+        widest_ns=max((gap for gap in silences if gap <= limit), default=0),
+        gaps=tuple(
+            Gap(start_ns=before.at, excess_ns=gap - round(median(silences)))
+            for before, gap in zip(found, silences, strict=False)
+            if gap > limit
+        ),
+    )
+
+
+def bursts(arrivals: Sequence[Arrival]) -> tuple[Burst, ...]:
+    found: list[Burst] = []
+    for arrival in arrivals:
+        if found and arrival.at.width > 0:
+            found[-1] = Burst(arrival.at.latest, found[-1].events + 1)
+        elif found and found[-1].at == arrival.at.latest:
+            found[-1] = Burst(found[-1].at, found[-1].events + 1)
+        else:
+            found.append(Burst(arrival.at.latest, 1))
+    return tuple(found)
+
+
+def _even(found: Sequence[Burst]) -> bool:
+    """Enough bursts, nearly all of one event, the first among them: no collector on the way."""
+    if len(found) < MIN_BURSTS:
+        return False
+    single = sum(1 for burst in found if burst.events <= 2)
+    return found[0].events <= 2 and single >= EVEN_SHARE * len(found)
+
+
+def _late_first(found: Sequence[Burst], step: Ns) -> Ns:
+    """Later bursts, walked back at the stream's step, say when the first was due at the latest."""
+    late, events = 0, 0
+    for burst in found[1:NEAR]:
+        events += burst.events
+        late = max(late, found[0].at - (burst.at - events * step))
+    return late
+
+
+def _late_last(found: Sequence[Burst], step: Ns) -> Ns:
+    late, events = 0, 0
+    for burst, after in zip(found[-2:-NEAR:-1], found[:-NEAR:-1], strict=False):
+        events += after.events
+        late = max(late, found[-1].at - (burst.at + events * step))
+    return late

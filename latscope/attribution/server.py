@@ -1,0 +1,278 @@
+"""The time the server had the request: from the last request byte to the window's end.
+
+Two ways to cut it. Where the server states its own figures they fill the parts they cover and the
+rest is between the front end and the network. Where it is silent, only the stream's own pace
+speaks: tokens that come one step at a time are decode; the silence before them is not split.
+"""
+
+from dataclasses import dataclass
+
+from latscope.attribution.figures import Figures
+from latscope.attribution.model import OWNERS, Mode, Piece, Segment
+from latscope.attribution.pace import DELIVERY, Pace, pace
+from latscope.attribution.splits import would_split
+from latscope.timeline import Timeline
+from latscope.timeline.exchanges import RATE_LIMITED
+from latscope.units import Ns, clamp
+
+RETRYABLE = frozenset({408, 409})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The stretch to cut. to_first: the window ends with the first token (the split of TTFT), not
+    with the call: what then hides behind decode counts only there."""
+
+    timeline: Timeline
+    figures: Figures
+    mode: Mode
+    pace: Pace
+    start: Ns
+    end: Ns
+    to_first: bool
+
+    @property
+    def first(self) -> Ns:
+        """The first token, or the window's end when there was none."""
+        first = self.timeline.first_token_ns
+        return self.end if first is None else clamp(first, self.start, self.end)
+
+
+def window(timeline: Timeline, figures: Figures, mode: Mode, end: Ns, *, to_first: bool) -> Window:
+    ready = timeline.answer.ready_ns
+    start = ready if ready is not None else timeline.answer.phases[-1].start_ns
+    return Window(
+        timeline=timeline,
+        figures=figures,
+        mode=mode,
+        pace=pace(timeline.arrivals),
+        start=min(start, end),
+        end=end,
+        to_first=to_first,
+    )
+
+
+def server_pieces(w: Window) -> list[Piece]:
+    """The window as consecutive pieces; they add up to it exactly."""
+    failure, status = w.timeline.failure, w.timeline.answer.status
+    if failure is not None and failure.phase == "headers" and status is not None:
+        return _refused(w, status)
+    if w.figures.known and w.timeline.verdict == "complete":
+        return _reported(w)
+    return _before(w) + ([] if w.to_first else _after(w))
+
+
+def unsplit(w: Window, ns: Ns, candidates: set[str], evidence: str, at: Ns | None = None) -> Piece:
+    """A piece with its candidates in the order a call passes them, and what would split it."""
+    ordered: tuple[Segment, ...] = tuple(name for name in OWNERS if name in candidates)
+    splits = would_split(w.timeline, w.mode, ordered) if len(ordered) > 1 else ()
+    return Piece(
+        ns=ns,
+        candidates=ordered,
+        provenance="bound",
+        evidence=(evidence,),
+        at_ns=at,
+        would_split=splits,
+    )
+
+
+def own(
+    segment: Segment,
+    part: str,
+    ns: Ns,
+    evidence: str,
+    *,
+    reported: bool = False,
+    at: Ns | None = None,
+) -> Piece:
+    return Piece(
+        ns=ns,
+        candidates=(segment,),
+        part=part,
+        provenance="reported" if reported else "measured",
+        evidence=(evidence,),
+        at_ns=at,
+    )
+
+
+def _refused(w: Window, status: int) -> list[Piece]:
+    """An error status: the server said no before any work (design: Retries)."""
+    ns, evidence = w.end - w.start, f"status {status}"
+    if status in RATE_LIMITED:
+        return [own("queue", "rate_limit", ns, evidence, at=w.start)]
+    if status >= 500 or status in RETRYABLE:
+        return [own("queue", "failed_attempt", ns, evidence, at=w.start)]
+    return [unsplit(w, ns, {"queue", "network"}, evidence, w.start)]
+
+
+# -- the server reports ---------------------------------------------------------------------------
+
+
+def _reported(w: Window) -> list[Piece]:
+    """Figures fill their parts. What is left before the first token is front end or network; what
+    is left after the last one is network, for its tokens existed. On the way to the *end* a first
+    token that reached us late cost nothing, decode went on behind it; on the way to the first
+    token that lateness is a hold."""
+    f = w.figures
+    lead = w.first - w.start - f.before_ns
+    overlap, tail = 0, 0
+    if f.decode_ns is not None and w.timeline.first_token is not None:
+        after = w.timeline.wall_ns - w.first - f.decode_ns
+        overlap, tail = clamp(-after, 0, max(lead, 0)), max(after, 0)
+    elif f.decode_ns is not None:  # not streamed: one window, no first token to lie before
+        lead -= f.decode_ns
+    pieces = _lead(w, lead - overlap)
+    pieces += _parts(w)
+    if w.to_first:
+        return _drop_empty([*pieces, own("network", "hold", overlap, "first token held back")])
+    if f.decode_ns is None and w.timeline.first_token is not None:
+        return _drop_empty(pieces + _after(w))
+    if f.decode_ns is not None:
+        pieces.append(own("decode", "", f.decode_ns, f.source, reported=True))
+    return _drop_empty([*pieces, *_tail(w, tail)])
+
+
+def _parts(w: Window) -> list[Piece]:
+    f = w.figures
+    return [
+        own("queue", "engine", f.queue_ns or 0, f.source, reported=True),
+        own("prefill", "", f.prefill_ns or 0, f.source, reported=True),
+    ]
+
+
+def _lead(w: Window, ns: Ns) -> list[Piece]:
+    """What the server's figures leave of the time before the first token."""
+    candidates = {"queue", "network"}
+    if w.figures.prefill_ns is None:
+        candidates.add("prefill")
+    if w.figures.decode_ns is None and _may_hide_decode(w):
+        candidates.add("decode")
+    transit = _transit(w, ns)
+    held = clamp(_held(w, w.start, w.first), 0, ns - transit)
+    return [
+        *_transit_piece(transit),
+        unsplit(w, held, candidates | {"client"}, "the reader came late for the first bytes"),
+        unsplit(w, ns - transit - held, candidates, "beyond the server's own figures"),
+    ]
+
+
+def _tail(w: Window, ns: Ns) -> list[Piece]:
+    held = clamp(_held(w, w.first, w.end), 0, ns)
+    part = "hold" if ns - held > DELIVERY else "transit"
+    return [
+        unsplit(w, held, {"network", "client"}, "the reader came late for bytes"),
+        own("network", part, ns - held, "after the server's last token"),
+    ]
+
+
+# -- the server is silent -------------------------------------------------------------------------
+
+
+def _before(w: Window) -> list[Piece]:
+    """The silence up to the first token (or to the end, when there was none)."""
+    ns = w.first - w.start
+    transit = _transit(w, ns)
+    held = clamp(_held(w, w.start, w.first), 0, ns - transit)
+    silence = ns - transit - held
+    base, wide = _silence_candidates(w)
+    early = clamp(w.pace.early_ns(hop_free=_hop_free(w)), 0, silence)
+    return _drop_empty(
+        [
+            *_transit_piece(transit),
+            unsplit(w, silence - early, base, _silence_evidence(w), w.start),
+            unsplit(w, early, wide, "delivery of the first token"),
+            unsplit(w, held, wide | {"client"}, "the reader came late for the first bytes"),
+        ]
+    )
+
+
+def _silence_candidates(w: Window) -> tuple[set[str], set[str]]:
+    """Candidates of the silence, and of its last stretch, in which the first token may already
+    have existed: on the way to the end that stretch may have been decode, on the way to the first
+    token it was network."""
+    t = w.timeline
+    base = {"queue", "prefill"}
+    if t.verdict in ("cut", "error") and t.first_token is None:
+        base = {"queue", "prefill", "network"}
+    elif not t.streamed and t.verdict == "complete":
+        base = {"queue", "prefill", "decode"}
+    elif t.first_token is not None and _may_hide_decode(w):
+        base.add("decode")
+    if not _hop_free(w):
+        base.add("network")
+    wide = base | {"network"}
+    if not w.to_first and t.first_token is not None:
+        wide.add("decode")
+    return base, wide
+
+
+def _hop_free(w: Window) -> bool:
+    """Nothing on the way collects bytes: the path says so, and so does the pace of its tokens."""
+    return w.timeline.path.direct and (w.pace.paced or not w.timeline.arrivals)
+
+
+def _may_hide_decode(w: Window) -> bool:
+    """Whether tokens may have been produced before the first one that was shown."""
+    usage, arrivals = w.timeline.usage, w.timeline.arrivals
+    if w.timeline.hidden_reasoning or not w.pace.paced:
+        return True
+    if usage.reasoning_tokens == 0:
+        return False
+    shown = sum(arrival.tokens or 1 for arrival in arrivals)
+    return usage.output_tokens is None or usage.output_tokens > shown + 1
+
+
+def _silence_evidence(w: Window) -> str:
+    if w.timeline.first_token is None:
+        return "no token was seen"
+    return "tokens come one step at a time" if w.pace.paced else "tokens came together"
+
+
+def _after(w: Window) -> list[Piece]:
+    """From the first token to the end: decode as far as the pace carries it, gaps and the end of
+    the stream in between decode and network."""
+    t = w.timeline
+    if t.last_token_ns is None:
+        return []
+    last = clamp(t.last_token_ns, w.first, w.end)
+    gaps = [(gap.start_ns, gap.excess_ns) for gap in w.pace.gaps if gap.start_ns < last]
+    stalled = clamp(sum(ns for _, ns in gaps), 0, last - w.first)
+    held = clamp(_held(w, w.first, last), 0, last - w.first - stalled)
+    steady = last - w.first - stalled - held
+    loose = clamp(w.pace.slack_ns(hop_free=_hop_free(w)), 0, steady)
+    tail = {"decode", "network"} | ({"client"} if t.verdict == "cancelled" else set())
+    pieces = [
+        own("decode", "", steady - loose, "time between token arrivals", at=w.first),
+        unsplit(w, loose, {"decode", "network"}, "delivery of the last token"),
+        unsplit(w, held, {"decode", "network", "client"}, "the reader came late for bytes"),
+    ]
+    left = stalled
+    for at, ns in gaps:
+        share = min(ns, left)
+        pieces.append(unsplit(w, share, {"decode", "network"}, "a gap in the stream", at))
+        left -= share
+    pieces.append(unsplit(w, w.end - last, tail, "after the last token", last))
+    return _drop_empty(pieces)
+
+
+# -- shared ---------------------------------------------------------------------------------------
+
+
+def _transit(w: Window, room: Ns) -> Ns:
+    """One round trip a call, as the kernel measured it to the first hop."""
+    return clamp(w.timeline.path.rtt_ns or 0, 0, max(room, 0))
+
+
+def _transit_piece(ns: Ns) -> list[Piece]:
+    return [own("network", "transit", ns, "kernel round trip to the first hop")]
+
+
+def _held(w: Window, start: Ns, end: Ns) -> Ns:
+    """How long the consumer kept the stream waiting within [start, end]."""
+    return sum(
+        max(0, min(hold.end_ns, end) - max(hold.start_ns, start)) for hold in w.timeline.holds
+    )
+
+
+def _drop_empty(pieces: list[Piece]) -> list[Piece]:
+    return [piece for piece in pieces if piece.ns > 0]

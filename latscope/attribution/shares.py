@@ -1,0 +1,106 @@
+"""Pieces to segments: what is each one's own, what might be, and who dominates."""
+
+from collections.abc import Iterable, Sequence
+
+from latscope.attribution.model import (
+    OWNERS,
+    PROVENANCES,
+    SEGMENTS,
+    Mode,
+    PartShare,
+    Piece,
+    Provenance,
+    Segment,
+    SegmentShare,
+    Unsplit,
+)
+from latscope.attribution.owners import owner_of
+from latscope.units import Ns
+
+
+def bounds(pieces: Sequence[Piece], segment: Segment) -> tuple[Ns, Ns]:
+    """Hard minimum (its own pieces) and maximum (every piece that lists it)."""
+    if segment == "unattributed":
+        return 0, sum(piece.ns for piece in pieces if piece.owner == "unattributed")
+    least = sum(piece.ns for piece in pieces if piece.owner == segment)
+    return least, sum(piece.ns for piece in pieces if segment in piece.candidates)
+
+
+def share(
+    pieces: Sequence[Piece], to_first: Sequence[Piece] | None, segment: Segment, mode: Mode
+) -> SegmentShare:
+    mine = [piece for piece in pieces if piece.owner == segment]
+    low, high = bounds(pieces, segment)
+    ttft = None
+    if to_first is not None:
+        ttft = sum(piece.ns for piece in to_first if piece.owner == segment)
+    parts = _parts(pieces, mine, segment)
+    main = max(parts, key=lambda part: part.ns).name if parts else ""
+    row = owner_of(segment, mode, main)
+    return SegmentShare(
+        name=segment,
+        ns=sum(piece.ns for piece in mine),
+        ttft_ns=ttft,
+        low_ns=low,
+        high_ns=high,
+        bounds_ns=(low, high),
+        provenance=_weakest(piece.provenance for piece in mine),
+        evidence=tuple(dict.fromkeys(why for piece in mine for why in piece.evidence)),
+        parts=parts,
+        owner=row.of(mode),
+        lever=row.lever,
+    )
+
+
+def segment_shares(
+    pieces: Sequence[Piece], to_first: Sequence[Piece] | None, mode: Mode
+) -> tuple[SegmentShare, ...]:
+    """The six segments, in order; their ns add up to the pieces' exactly."""
+    return tuple(share(pieces, to_first, segment, mode) for segment in SEGMENTS)
+
+
+def unsplit_pieces(pieces: Sequence[Piece]) -> tuple[Unsplit, ...]:
+    """Pieces with several candidates, those of one set together, the largest first."""
+    found: dict[tuple[Segment, ...], Unsplit] = {}
+    for piece in pieces:
+        if len(piece.candidates) < 2:
+            continue
+        before = found.get(piece.candidates)
+        splits = piece.would_split if before is None else before.would_split + piece.would_split
+        found[piece.candidates] = Unsplit(
+            candidates=piece.candidates,
+            ns=piece.ns + (before.ns if before else 0),
+            at_ns=piece.at_ns if before is None or before.at_ns is None else before.at_ns,
+            would_split=tuple(dict.fromkeys(splits)),
+        )
+    return tuple(sorted(found.values(), key=lambda entry: -entry.ns))
+
+
+def dominant(pieces: Sequence[Piece]) -> tuple[Segment | None, tuple[Segment, ...]]:
+    """The segment that is the largest however the unsplit pieces fall, or null; and all that could
+    be. One cannot win if another's minimum already exceeds all it could be given."""
+    limits = {segment: bounds(pieces, segment) for segment in OWNERS}
+    most = max(low for low, _ in limits.values())
+    able = tuple(name for name, (_, high) in limits.items() if high > 0 and high >= most)
+    return (able[0] if len(able) == 1 else None), able
+
+
+def _parts(
+    pieces: Sequence[Piece], mine: Sequence[Piece], segment: Segment
+) -> tuple[PartShare, ...]:
+    """Named shares; a part whose length is stated or measured is known, others may be wider."""
+    open_ns = sum(p.ns for p in pieces if segment in p.candidates and p.owner != segment)
+    found = []
+    for name in dict.fromkeys(piece.part for piece in mine if piece.part):
+        own = [piece for piece in mine if piece.part == name]
+        ns = sum(piece.ns for piece in own)
+        provenance = _weakest(piece.provenance for piece in own)
+        exact = provenance in ("measured", "reported")
+        high = ns if exact else ns + open_ns
+        found.append(PartShare(name=name, ns=ns, bounds_ns=(ns, high), provenance=provenance))
+    return tuple(found)
+
+
+def _weakest(provenances: Iterable[Provenance]) -> Provenance:
+    ranks = [PROVENANCES.index(item) for item in provenances]
+    return PROVENANCES[max(ranks)] if ranks else "bound"

@@ -1,0 +1,173 @@
+"""A recording to its timeline: one pass, nothing split, nothing guessed."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from latscope.protocols.events import VISIBLE_KINDS, Event, Reported
+from latscope.recording import Attempt, Recording
+from latscope.timeline.exchanges import exchanges
+from latscope.timeline.model import Arrival, Failure, Path, Timeline, Verdict
+from latscope.timeline.stream import Stream, arrivals, holds, merged_usage, read_stream
+from latscope.timeline.verdict import end_of, judge
+from latscope.units import US, Ns
+
+PROXIES = (
+    "nginx",
+    "envoy",
+    "cloudflare",
+    "haproxy",
+    "openresty",
+    "caddy",
+    "kong",
+    "traefik",
+    "apache",
+    "cloudfront",
+    "awselb",
+    "istio-envoy",
+    "varnish",
+    "squid",
+    "google",
+    "gws",
+    "litellm",
+)
+"""Server tokens that name a hop, not a model server."""
+
+HOP_HEADERS = re.compile(
+    r"via|cf-ray|x-envoy-.*|x-kong-.*|x-litellm-.*|x-amz-cf-.*|x-cache|x-served-by|"
+    r"x-portkey-.*|helicone-.*|cf-aig-.*|x-proxy-.*|x-varnish|fly-request-id"
+)
+
+PRIVATE = re.compile(
+    r"(127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|\[?::1\b|\[?f[cd][0-9a-f]{2}:|\[?fe80:|unix:)"
+)
+
+CLOCK_BOUND: Ns = 50 * US
+"""What a stamp may be off by on an idle machine: the clock's own resolution is far below it."""
+
+
+def build(recording: Recording) -> Timeline:
+    """The timeline of a call. Reads everything but `truth`; pure, and total: any recording that
+    passed validation has a timeline, a damaged one with flags that say what is missing."""
+    attempt = recording.attempts[-1] if recording.attempts else None
+    stream = None
+    if attempt is not None and attempt.status is not None:
+        since = attempt.mark("headers") or 0
+        stream = read_stream(attempt, recording.target.path, since)
+    wall = max(end_of(recording, stream), 0)
+    verdict, failure = judge(recording, stream)
+    return _assemble(recording, attempt or Attempt(), stream, wall, verdict, failure)
+
+
+def _assemble(
+    recording: Recording,
+    attempt: Attempt,
+    stream: Stream | None,
+    wall: Ns,
+    verdict: Verdict,
+    failure: Failure | None,
+) -> Timeline:
+    events: Sequence[Event] = stream.events if stream else ()
+    tokens = tuple(a for a in (arrivals(stream) if stream else ()) if a.at.latest <= wall)
+    if verdict == "error" and failure is not None and failure.phase == "headers":
+        tokens = ()
+    facts = _facts(events)
+    return Timeline(
+        dialect=stream.dialect.name if stream and stream.dialect else None,
+        api=stream.dialect.api if stream and stream.dialect else None,
+        streamed=bool(stream and stream.streamed),
+        verdict=verdict,
+        failure=failure,
+        wall_ns=wall,
+        exchanges=exchanges(recording.attempts, wall),
+        first_byte_ns=stream.reads[0].got_ns if stream and stream.reads else None,
+        first_token=tokens[0].at if tokens else None,
+        first_visible_token_ns=next(
+            (a.at.latest for a in tokens if a.channel in VISIBLE_KINDS), None
+        ),
+        last_token_ns=tokens[-1].at.latest if tokens else None,
+        last_byte_ns=min(stream.reads[-1].got_ns, wall) if stream and stream.reads else None,
+        arrivals=tokens,
+        reads=len(stream.reads) if stream else 0,
+        holds=tuple(h for h in (holds(stream) if stream else ()) if h.end_ns <= wall),
+        usage=merged_usage(events, attempt.usage),
+        reported=_reported(events),
+        finish={event.choice: event.name for event in events if event.kind == "finish"},
+        model=facts.get("model"),
+        response_id=facts.get("response_id"),
+        fingerprint=facts.get("fingerprint"),
+        service_tier=facts.get("service_tier"),
+        path=path_of(attempt),
+        stamp_bound_ns=max([CLOCK_BOUND, *(a.at.width for a in (*tokens[:1], *tokens[-1:]))]),
+        flags=_flags(recording, stream, tokens),
+    )
+
+
+def path_of(attempt: Attempt) -> Path:
+    """What the response admits of its way: see Path."""
+    headers = dict(attempt.headers)
+    server = headers.get("server", "").split("/")[0].split(" ")[0].lower() or None
+    hops = [name for name in headers if HOP_HEADERS.fullmatch(name)]
+    if server in PROXIES:
+        hops.append(f"server: {server}")
+    peer = attempt.connection.peer if attempt.connection else None
+    near = bool(peer and PRIVATE.match(peer))
+    stated = (info.min_rtt_ns or info.rtt_ns for info in attempt.tcp_info)
+    seen = [ns for ns in stated if ns is not None]
+    return Path(
+        peer=peer,
+        direct=near and server is not None and not hops,
+        hops=tuple(hops),
+        server=server,
+        rtt_ns=min(seen, default=None),
+    )
+
+
+def _reported(events: Sequence[Event]) -> tuple[Reported, ...]:
+    """The last statement of each figure: servers that repeat them end with the whole."""
+    last: dict[tuple[str, str], Reported] = {}
+    for event in events:
+        for figure in event.reported:
+            last[(figure.source, figure.field)] = figure
+    return tuple(last.values())
+
+
+def _facts(events: Sequence[Event]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for event in events:
+        if event.facts is not None:
+            for name in ("model", "response_id", "fingerprint", "service_tier"):
+                value = getattr(event.facts, name)
+                if value:
+                    found[name] = value
+    return found
+
+
+def _flags(
+    recording: Recording, stream: Stream | None, tokens: tuple[Arrival, ...]
+) -> tuple[str, ...]:
+    """What a reader of the figures must know, in fixed words (docs/flags.md explains each)."""
+    flags = []
+    if stream is not None:
+        if any(event.opens_think for event in stream.events):
+            flags.append("inline_think")
+        if stream.dialect is None:
+            flags.append("unknown_dialect")
+        if stream.truncated:
+            flags.append("frame_truncated")
+        if stream.streamed and len(tokens) > 1 and len({a.read for a in tokens}) == 1:
+            flags.append("one_read")
+        if len({a.choice for a in tokens}) > 1:
+            flags.append("several_choices")
+        if any(event.kind == "unknown" for event in stream.events):
+            flags.append("unknown_events")
+    if _shared(recording):
+        flags.append("shared_connection")
+    if recording.broken:
+        flags.append("capture_incomplete")
+    return tuple(flags)
+
+
+def _shared(recording: Recording) -> bool:
+    """HTTP/2: another stream's read may have brought our bytes."""
+    connection = recording.attempts[-1].connection if recording.attempts else None
+    return bool(connection and connection.http == "HTTP/2" and (recording.in_flight or 0) > 0)

@@ -1,0 +1,123 @@
+"""Attempts to exchanges: what each attempt waited for, how it ended, whom the next one waits on."""
+
+from collections.abc import Iterable
+
+from latscope.recording import Attempt
+from latscope.timeline.model import Exchange, Outcome, Phase, PhaseName
+from latscope.units import MS, Ns, S, clamp
+
+RATE_LIMITED = frozenset({429, 503, 529})
+AUTH_HOPS = frozenset({401, 407})
+
+UPLOAD_TAIL: Ns = MS
+"""How much of the upload the server may overlap: the stamp after the last write is taken by a
+thread that can be scheduled later than the server that already has the bytes."""
+
+TIMEOUTS = ("ReadTimeout", "WriteTimeout", "TimeoutException", "APITimeoutError", "TimeoutError")
+
+
+def exchanges(attempts: tuple[Attempt, ...], end_ns: Ns) -> tuple[Exchange, ...]:
+    """The attempts in order, each ending no later than the next begins, the last at `end_ns`.
+
+    A call with no attempt (it never reached the transport) is one exchange spent waiting for it.
+    """
+    if not attempts:
+        phase = Phase(name="pool_wait", start_ns=0, end_ns=end_ns)
+        return (_exchange(Attempt(), 0, end_ns, last=True, phases=(phase,)),)
+    starts = [clamp(attempt.mark("entry") or 0, 0, end_ns) for attempt in attempts]
+    starts[0] = 0
+    found = []
+    for index, attempt in enumerate(attempts):
+        last = index == len(attempts) - 1
+        limit = end_ns if last else starts[index + 1]
+        stop = end_ns if last else clamp(_last_stamp(attempt), starts[index], limit)
+        found.append(_exchange(attempt, starts[index], stop, last=last))
+    return tuple(found)
+
+
+def _exchange(
+    attempt: Attempt,
+    start: Ns,
+    end: Ns,
+    *,
+    last: bool,
+    phases: tuple[Phase, ...] | None = None,
+) -> Exchange:
+    headers, sent = attempt.mark("headers"), attempt.mark("request.sent")
+    return Exchange(
+        start_ns=start,
+        end_ns=end,
+        outcome="answered" if last else outcome(attempt),
+        status=attempt.status,
+        error_type=attempt.error_type,
+        phases=_phases(attempt, start, end) if phases is None else phases,
+        ready_ns=None if sent is None else clamp(_ready(attempt, sent), start, end),
+        sent_ns=None if sent is None else clamp(sent, start, end),
+        headers_ns=None if headers is None else clamp(headers, start, end),
+        retry_after_ns=retry_after(attempt.headers),
+    )
+
+
+def outcome(attempt: Attempt) -> Outcome:
+    """How an attempt that was not the last one ended (design: Retries)."""
+    status = attempt.status
+    if status is None:
+        timed_out = (attempt.error_type or "").endswith(TIMEOUTS)
+        return "timed_out" if timed_out else "unreachable"
+    if status in RATE_LIMITED:
+        return "rate_limited"
+    if 300 <= status < 400 or status in AUTH_HOPS:
+        return "redirect"
+    return "failed"
+
+
+def retry_after(headers: Iterable[tuple[str, str]]) -> Ns | None:
+    """`retry-after-ms` before `retry-after` in seconds; a date would need a wall clock: null."""
+    found = dict(headers)
+    for name, unit in (("retry-after-ms", MS), ("retry-after", S)):
+        try:
+            value = float(found.get(name, ""))
+        except ValueError:
+            continue
+        if 0 <= value < 1e9:
+            return round(value * unit)
+    return None
+
+
+def _phases(attempt: Attempt, start: Ns, end: Ns) -> tuple[Phase, ...]:
+    """Consecutive phases from `start` to `end`: each lasts until the next one begins, so that the
+    microseconds a library spends between two events stay with the step they belong to."""
+    sent = attempt.mark("request.sent")
+    bounds: list[tuple[PhaseName, Ns]] = [("pool_wait", start)]
+    named: tuple[tuple[PhaseName, str], ...] = (
+        ("connect", "connect.started"),
+        ("tls", "tls.started"),
+        ("upload", "request.started"),
+    )
+    for name, mark in named:
+        at = attempt.mark(mark)
+        if at is not None:
+            bounds.append((name, clamp(at, bounds[-1][1], end)))
+    if sent is not None:
+        bounds.append(("wait", clamp(_ready(attempt, sent), bounds[-1][1], end)))
+    elif attempt.mark("headers") is not None:
+        bounds.append(("wait", bounds[-1][1]))  # no transport events: the whole is one wait
+    edges = [at for _, at in bounds[1:]] + [end]
+    return tuple(
+        Phase(name=name, start_ns=at, end_ns=edge)
+        for (name, at), edge in zip(bounds, edges, strict=True)
+    )
+
+
+def _ready(attempt: Attempt, sent: Ns) -> Ns:
+    """The earliest the server can have had the whole request: see UPLOAD_TAIL."""
+    written = attempt.mark("request.headers")
+    if written is None:
+        return sent
+    return max(min(written, sent), sent - UPLOAD_TAIL)
+
+
+def _last_stamp(attempt: Attempt) -> Ns:
+    stamps = [mark.ns for mark in attempt.marks if mark.name != "closed"]
+    stamps += [read.got_ns for read in attempt.reads[-1:]]
+    return max(stamps, default=0)

@@ -1,0 +1,150 @@
+"""The answer's body as arrivals: frames, events, and the read each one came with."""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from latscope.protocols import detect
+from latscope.protocols.dialect import Dialect
+from latscope.protocols.events import TOKEN_KINDS, Event, EventKind, Usage
+from latscope.recording import Attempt, Read
+from latscope.timeline.model import Arrival, Hold
+from latscope.units import MS, US, Ns, Span
+from latscope.wire.frames import Frame
+from latscope.wire.framing import frames
+
+AT_ONCE: Ns = 200 * US
+"""A read that took no longer than this found its bytes waiting: they came somewhere between the
+read before it and itself. A read that really waited that briefly loses 0.2 ms of sharpness."""
+
+HELD: Ns = MS
+"""Shorter pauses of the consumer between two reads are the cost of reading, not a hold."""
+
+KINDS: Mapping[str, EventKind] = {kind: kind for kind in get_args(EventKind)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """The events of one attempt's body, in order. `reads` are those that brought body bytes."""
+
+    dialect: Dialect | None
+    events: tuple[Event, ...]
+    frames: int
+    streamed: bool
+    truncated: bool
+    reads: tuple[Read, ...]
+    since_ns: Ns
+
+    def span(self, index: int) -> Span:
+        """When the bytes of read `index` arrived."""
+        read = self.reads[index]
+        if read.got_ns - read.asked_ns > AT_ONCE:
+            return Span(read.got_ns, read.got_ns)
+        before = self.reads[index - 1].got_ns if index else self.since_ns
+        return Span(min(before, read.got_ns), read.got_ns)
+
+
+def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Stream:
+    """`since_ns`: when the headers had come; the first body byte cannot have come for us before."""
+    reads = _with_bytes(attempt.reads)
+    found = [] if attempt.body is None else frames(attempt)
+    dialect = detect(path, attempt.body, found)
+    if attempt.body is None and attempt.events is not None:
+        events = _kept_events(attempt, reads)
+    elif dialect is None:
+        events = ()
+    else:
+        decode = dialect.decoder()
+        events = tuple(event for frame in found for event in decode(frame))
+    return Stream(
+        dialect=dialect,
+        events=events,
+        frames=len(found),
+        streamed=_streamed(attempt, found),
+        truncated=any(frame.truncated for frame in found),
+        reads=reads,
+        since_ns=since_ns,
+    )
+
+
+def arrivals(stream: Stream) -> tuple[Arrival, ...]:
+    """The token-bearing events of a streamed answer; none when it came as one body."""
+    if not stream.streamed or not stream.reads:
+        return ()
+    offsets = [read.body_offset for read in stream.reads]
+    last = len(offsets) - 1
+    found = []
+    for event in stream.events:
+        if event.kind in TOKEN_KINDS and event.size > 0:
+            index = min(bisect_left(offsets, event.end), last)
+            found.append(
+                Arrival(
+                    at=stream.span(index),
+                    channel=event.kind,
+                    choice=event.choice,
+                    tokens=event.tokens,
+                    read=index,
+                )
+            )
+    return tuple(found)
+
+
+def holds(stream: Stream) -> tuple[Hold, ...]:
+    """Where the consumer kept the stream waiting and the next bytes were already there."""
+    found, before = [], stream.since_ns
+    for read in stream.reads:
+        waited = read.got_ns - read.asked_ns > AT_ONCE
+        if not waited and read.asked_ns - before > HELD:
+            found.append(Hold(start_ns=before, end_ns=read.asked_ns))
+        before = read.got_ns
+    return tuple(found)
+
+
+def merged_usage(events: Sequence[Event], kept: Mapping[str, int] | None = None) -> Usage:
+    """The last stated value of each count; vendors repeat usage, the last one is whole."""
+    counts: dict[str, int] = dict(kept or {})
+    for event in events:
+        if event.usage is not None:
+            for name in Usage.__dataclass_fields__:
+                value = getattr(event.usage, name)
+                if value is not None:
+                    counts[name] = value
+    known = {name: counts[name] for name in Usage.__dataclass_fields__ if name in counts}
+    return Usage(**known)
+
+
+def _with_bytes(reads: Sequence[Read]) -> tuple[Read, ...]:
+    """Reads that moved the body on: a compressed stream has reads that yield nothing yet."""
+    found, offset = [], 0
+    for read in reads:
+        if read.body_offset > offset:
+            found.append(read)
+            offset = read.body_offset
+    return tuple(found)
+
+
+def _streamed(attempt: Attempt, found: Sequence[Frame]) -> bool:
+    if found:
+        return found[0].kind != "body"
+    kind = dict(attempt.headers).get("content-type", "")
+    return kind.startswith(("text/event-stream", "application/x-ndjson", "application/jsonl"))
+
+
+def _kept_events(attempt: Attempt, reads: tuple[Read, ...]) -> tuple[Event, ...]:
+    """Events of a recording that kept their kind and place but not the body."""
+    offsets = [read.body_offset for read in reads]
+    found = []
+    for row in attempt.events or ():
+        at = min(bisect_left(offsets, row.body_offset), len(reads) - 1)
+        kind: EventKind = KINDS.get(row.kind, "unknown")
+        found.append(
+            Event(
+                kind=kind,
+                ns=reads[at].got_ns if reads else 0,
+                end=row.body_offset,
+                tokens=row.tokens,
+                size=int(kind in TOKEN_KINDS),
+            )
+        )
+    return tuple(found)
