@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "AsyncClient": "latscope.capture.transports",
+    "AsyncClient": "latscope.middleware.clients",
     "Attribution": "latscope.attribution.model",
-    "Client": "latscope.capture.transports",
+    "Client": "latscope.middleware.clients",
     "JSONLSink": "latscope.export.jsonl",
     "LatscopeError": "latscope.errors",
     "Recording": "latscope.recording",
@@ -47,8 +47,6 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from latscope.attribution import attribute as attribute
     from latscope.attribution.model import Attribution as Attribution
-    from latscope.capture.transports import AsyncClient as AsyncClient
-    from latscope.capture.transports import Client as Client
     from latscope.documents.recordings import read as read
     from latscope.errors import LatscopeError as LatscopeError
     from latscope.export.jsonl import JSONLSink as JSONLSink
@@ -58,5 +56,7 @@ if TYPE_CHECKING:
     from latscope.middleware import tags as tags
     from latscope.middleware import turn as turn
     from latscope.middleware import uninstrument as uninstrument
+    from latscope.middleware.clients import AsyncClient as AsyncClient
+    from latscope.middleware.clients import Client as Client
     from latscope.recording import Recording as Recording
     from latscope.timeline import Timeline as Timeline

@@ -25,8 +25,8 @@ off, closed, cancelled: see `end.reason`), `end`.
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from latscope.units import Ns
@@ -120,7 +120,7 @@ class Attempt:
     marks: tuple[Mark, ...] = ()
     connection: Connection | None = None
     status: int | None = None
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Response headers, names in lower case; after masking only the allow-listed ones."""
     encoding: str | None = None
     """The response's content-encoding as received; null when none."""
@@ -131,12 +131,18 @@ class Attempt:
     body: bytes | None = field(default=None, repr=False)
     """Content-decoded payload; null when it could not be decoded or was not kept."""
     tcp_info: tuple[TcpInfo, ...] = ()
+    tcp_raw: tuple[tuple[str, bytes], ...] = field(default=(), repr=False, compare=False)
+    """(mark, TCP_INFO as the kernel gave it): decoded by `wire.tcp_info`; only in memory."""
     retry_count: int | None = None
     """What the SDK says of its retries (`x-stainless-retry-count`), null when it does not."""
     error_type: str | None = None
     """Class name of the exception that ended the attempt, module included, no message."""
     events: tuple[EventRow, ...] | None = None
     usage: Mapping[str, int] | None = None
+
+    def __getstate__(self) -> list[Any]:
+        # With the payload still on board the headers are raw too: a cookie may be among them.
+        return _state(self, dropped=() if self.wire is None else ("headers",))
 
     def mark(self, name: str) -> Ns | None:
         """The first mark of that name, or null."""
@@ -188,7 +194,7 @@ class Truth:
     """The true partition of the call, from a source the estimator does not see (law 8)."""
 
     segments: tuple[SegmentTruth, ...]
-    ttft: tuple[SegmentTruth, ...] | None
+    ttft: tuple[SegmentTruth, ...] | None = None
     source: str
 
 
@@ -213,6 +219,8 @@ class Recording:
     sent: bytes | None = field(default=None, repr=False, compare=False)
     """The request body as sent. Lives only in memory between capture and the worker, which parses
     it into `request`; never written."""
+    request_bytes: int | None = None
+    """Size of the request body; null when it was streamed or not seen."""
     request: Mapping[str, Any] | None = field(default=None, repr=False)
     """The request as parsed; after masking its skeleton."""
     prefix: tuple[Mapping[str, Any], ...] | None = None
@@ -226,6 +234,12 @@ class Recording:
     clock: Clock | None = None
     masked: bool = False
     schema: str = SCHEMA
+    context: object = field(default=None, repr=False, compare=False)
+    """What the `context` callable handed to capture gave at the call's entry: its owner reads it
+    at the call's end. Lives only in memory; never written."""
+
+    def __getstate__(self) -> list[Any]:
+        return _state(self)
 
     def mark(self, name: str) -> Ns | None:
         for mark in self.marks:
@@ -243,20 +257,70 @@ class Recording:
         return max(stamps, default=0)
 
 
+MEMORY_ONLY: frozenset[str] = frozenset({"wire", "sent", "context", "tcp_raw"})
+"""Fields of a recording or attempt that no file, pickle or copy ever holds."""
+
+
 def to_mapping(recording: Recording) -> dict[str, Any]:
     """The recording as JSON-ready values, `schema` first; nulls and empties left out.
 
     `body` is a string when it is UTF-8 and `body_b64` otherwise: body_offset counts bytes.
     """
     plain: dict[str, Any] = {"schema": recording.schema, **_plain(recording)}
-    plain.pop("sent", None)
     plain["attempts"] = [_plain_attempt(attempt) for attempt in recording.attempts]
     return plain
 
 
 def to_line(recording: Recording) -> str:
     """One line of `latscope.recording/1`, without its line end."""
-    return json.dumps(to_mapping(recording), separators=(",", ":"), ensure_ascii=False)
+    return "".join(line_pieces(recording))
+
+
+def line_pieces(recording: Recording) -> Iterator[str]:
+    """The line in pieces small enough to write one, look at the clock, and write the next.
+
+    They add up to the JSON of `to_mapping`, its attempts last.
+    """
+    head = to_mapping(replace(recording, attempts=()))
+    del head["attempts"]
+    yield _json(head)[:-1] + ',"attempts":['
+    for number, attempt in enumerate(recording.attempts):
+        yield "," if number else ""
+        yield from _attempt_pieces(attempt)
+    yield "]}"
+
+
+_READS_A_PIECE = 64
+_BODY_A_PIECE = 1 << 16
+
+
+def _attempt_pieces(attempt: Attempt) -> Iterator[str]:
+    head = _json(_plain_attempt(replace(attempt, reads=(), body=None)))[:-1]
+    yield head
+    comma = "," if len(head) > 1 else ""
+    if attempt.reads:
+        yield comma + '"reads":['
+        for at in range(0, len(attempt.reads), _READS_A_PIECE):
+            rows = _json(attempt.reads[at : at + _READS_A_PIECE])[1:-1]
+            yield "," + rows if at else rows
+        yield "]"
+        comma = ","
+    for key, text in body_text(attempt.body).items() if attempt.body is not None else ():
+        yield f'{comma}"{key}":"'
+        for at in range(0, len(text), _BODY_A_PIECE):
+            yield _json(text[at : at + _BODY_A_PIECE])[1:-1]
+        yield '"'
+    yield "}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _state(value: Any, dropped: Sequence[str] = ()) -> list[Any]:
+    """What a pickle or a copy holds: one value a field, defaults for what must not travel."""
+    gone = MEMORY_ONLY.union(dropped)
+    return [f.default if f.name in gone else getattr(value, f.name) for f in fields(value)]
 
 
 def body_text(body: bytes) -> dict[str, str]:
@@ -268,7 +332,6 @@ def body_text(body: bytes) -> dict[str, str]:
 
 def _plain_attempt(attempt: Attempt) -> dict[str, Any]:
     plain: dict[str, Any] = _plain(attempt)
-    plain.pop("wire", None)
     if plain.pop("body", None) is not None and attempt.body is not None:
         plain.update(body_text(attempt.body))
     return plain
@@ -277,7 +340,11 @@ def _plain_attempt(attempt: Attempt) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((f.name, getattr(value, f.name)) for f in fields(value))
-        return {name: _plain(item) for name, item in pairs if not _absent(item)}
+        return {
+            name: _plain(item)
+            for name, item in pairs
+            if name not in MEMORY_ONLY and not _absent(item)
+        }
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):

@@ -101,7 +101,7 @@ def attempt(
     retry_count: int | None = None,
 ) -> Attempt:
     """One attempt. A null step did not happen; `connect` null means a reused connection. Reads in
-    `at_once` returned at once (their bytes were waiting); `asked` says when a read was asked for."""
+    `at_once` found their bytes waiting; `asked` says when a read was asked for."""
     marks = [Mark("entry", _ns(entry))]
     if connect is not None:
         marks += [Mark("connect.started", _ns(connect)), Mark("connect.complete", _ns(connect) + 1)]

@@ -212,14 +212,13 @@ def _hop_free(w: Window) -> bool:
 
 
 def _may_hide_decode(w: Window) -> bool:
-    """Whether tokens may have been produced before the first one that was shown."""
-    usage, arrivals = w.timeline.usage, w.timeline.arrivals
-    if w.timeline.hidden_reasoning or not w.pace.paced:
+    """Whether tokens may have been produced before the first one that was shown: only a count that
+    finds them all among the arrivals rules it out. A stated `reasoning_tokens: 0` does not; vLLM
+    0.32 states it for streamed reasoning, and tool parsers swallow tokens too."""
+    output = w.timeline.usage.output_tokens
+    if output is None or not w.pace.paced:
         return True
-    if usage.reasoning_tokens == 0:
-        return False
-    shown = sum(arrival.tokens or 1 for arrival in arrivals)
-    return usage.output_tokens is None or usage.output_tokens > shown + 1
+    return output > sum(arrival.tokens or 1 for arrival in w.timeline.arrivals) + 1
 
 
 def _silence_evidence(w: Window) -> str:

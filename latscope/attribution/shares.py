@@ -1,6 +1,7 @@
 """Pieces to segments: what is each one's own, what might be, and who dominates."""
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 from latscope.attribution.model import (
     OWNERS,
@@ -78,11 +79,25 @@ def unsplit_pieces(pieces: Sequence[Piece]) -> tuple[Unsplit, ...]:
 
 def dominant(pieces: Sequence[Piece]) -> tuple[Segment | None, tuple[Segment, ...]]:
     """The segment that is the largest however the unsplit pieces fall, or null; and all that could
-    be. One cannot win if another's minimum already exceeds all it could be given."""
-    limits = {segment: bounds(pieces, segment) for segment in OWNERS}
-    most = max(low for low, _ in limits.values())
-    able = tuple(name for name, (_, high) in limits.items() if high > 0 and high >= most)
+    be the largest."""
+    able = tuple(segment for segment in OWNERS if _can_lead(pieces, segment))
     return (able[0] if len(able) == 1 else None), able
+
+
+def _can_lead(pieces: Sequence[Piece], segment: Segment) -> bool:
+    """Whether some sharing-out of the unsplit pieces makes `segment` the largest.
+
+    Give it all it may have; the rest must then fit under it. By Hall's theorem it fits if and only
+    if, for every set of others, what only they can own is at most its share times their number.
+    """
+    high = bounds(pieces, segment)[1]
+    others = [name for name in OWNERS if name != segment]
+    for size in range(1, len(others) + 1):
+        for group in combinations(others, size):
+            theirs = sum(piece.ns for piece in pieces if set(piece.candidates) <= set(group))
+            if theirs > size * high:
+                return False
+    return high > 0
 
 
 def _parts(

@@ -15,7 +15,7 @@ def would_split(timeline: Timeline, mode: Mode, candidates: tuple[Segment, ...])
     found: list[str] = []
     if timeline.verdict == "complete" and not timeline.streamed:
         found.append("stream this call")
-    if {"queue", "prefill"} <= set(candidates) or "frontend" in candidates:
+    if {"queue", "prefill"} <= set(candidates):
         found += _server_times(timeline, mode)
     if "network" in candidates:
         found += _path(timeline)

@@ -1,7 +1,7 @@
 """What a dialect is: a row that knows one API's paths, how to read it and how to write it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from latscope.protocols.events import Event, Usage
@@ -28,6 +28,8 @@ class Reply:
     """Whether the client asked for usage on the stream (chat, completions)."""
     reasoning_key: str = "reasoning_content"
     """Which spelling chat deltas use: `reasoning_content`, `reasoning` or `reasoning_details`."""
+    prompt: Usage = field(default_factory=Usage)
+    """What is known of usage before the first token; messages states it in `message_start`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

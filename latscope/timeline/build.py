@@ -78,7 +78,7 @@ def _assemble(
         verdict=verdict,
         failure=failure,
         wall_ns=wall,
-        exchanges=exchanges(recording.attempts, wall),
+        exchanges=exchanges(recording.attempts, wall, recording.request_bytes),
         first_byte_ns=stream.reads[0].got_ns if stream and stream.reads else None,
         first_token=tokens[0].at if tokens else None,
         first_visible_token_ns=next(
@@ -145,7 +145,7 @@ def _facts(events: Sequence[Event]) -> Mapping[str, str]:
 def _flags(
     recording: Recording, stream: Stream | None, tokens: tuple[Arrival, ...]
 ) -> tuple[str, ...]:
-    """What a reader of the figures must know, in fixed words (docs/flags.md explains each)."""
+    """What a reader of the figures must know, in fixed words (docs/attribution.md)."""
     flags = []
     if stream is not None:
         if any(event.opens_think for event in stream.events):

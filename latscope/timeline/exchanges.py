@@ -9,21 +9,25 @@ from latscope.units import MS, Ns, S, clamp
 RATE_LIMITED = frozenset({429, 503, 529})
 AUTH_HOPS = frozenset({401, 407})
 
-UPLOAD_TAIL: Ns = MS
-"""How much of the upload the server may overlap: the stamp after the last write is taken by a
-thread that can be scheduled later than the server that already has the bytes."""
+ONE_WRITE = 64 * 1024
+"""A request body up to this size fits a socket's buffer: the kernel can have sent it all the moment
+it was handed over, however late the thread that did so gets to stamp the end of the write."""
+
+UPLOAD_TAIL: Ns = 25 * MS
+"""How late that stamp may be for a larger body; stamps of 20 ms were seen on a busy machine."""
 
 TIMEOUTS = ("ReadTimeout", "WriteTimeout", "TimeoutException", "APITimeoutError", "TimeoutError")
 
 
-def exchanges(attempts: tuple[Attempt, ...], end_ns: Ns) -> tuple[Exchange, ...]:
+def exchanges(
+    attempts: tuple[Attempt, ...], end_ns: Ns, request_bytes: int | None = None
+) -> tuple[Exchange, ...]:
     """The attempts in order, each ending no later than the next begins, the last at `end_ns`.
 
     A call with no attempt (it never reached the transport) is one exchange spent waiting for it.
     """
     if not attempts:
-        phase = Phase(name="pool_wait", start_ns=0, end_ns=end_ns)
-        return (_exchange(Attempt(), 0, end_ns, last=True, phases=(phase,)),)
+        return (_exchange(Attempt(), 0, end_ns, last=True, request_bytes=None),)
     starts = [clamp(attempt.mark("entry") or 0, 0, end_ns) for attempt in attempts]
     starts[0] = 0
     found = []
@@ -31,27 +35,25 @@ def exchanges(attempts: tuple[Attempt, ...], end_ns: Ns) -> tuple[Exchange, ...]
         last = index == len(attempts) - 1
         limit = end_ns if last else starts[index + 1]
         stop = end_ns if last else clamp(_last_stamp(attempt), starts[index], limit)
-        found.append(_exchange(attempt, starts[index], stop, last=last))
+        found.append(
+            _exchange(attempt, starts[index], stop, last=last, request_bytes=request_bytes)
+        )
     return tuple(found)
 
 
 def _exchange(
-    attempt: Attempt,
-    start: Ns,
-    end: Ns,
-    *,
-    last: bool,
-    phases: tuple[Phase, ...] | None = None,
+    attempt: Attempt, start: Ns, end: Ns, *, last: bool, request_bytes: int | None
 ) -> Exchange:
     headers, sent = attempt.mark("headers"), attempt.mark("request.sent")
+    ready = None if sent is None else clamp(_ready(attempt, sent, request_bytes), start, end)
     return Exchange(
         start_ns=start,
         end_ns=end,
         outcome="answered" if last else outcome(attempt),
         status=attempt.status,
         error_type=attempt.error_type,
-        phases=_phases(attempt, start, end) if phases is None else phases,
-        ready_ns=None if sent is None else clamp(_ready(attempt, sent), start, end),
+        phases=_phases(attempt, start, end, ready),
+        ready_ns=ready,
         sent_ns=None if sent is None else clamp(sent, start, end),
         headers_ns=None if headers is None else clamp(headers, start, end),
         retry_after_ns=retry_after(attempt.headers),
@@ -84,10 +86,9 @@ def retry_after(headers: Iterable[tuple[str, str]]) -> Ns | None:
     return None
 
 
-def _phases(attempt: Attempt, start: Ns, end: Ns) -> tuple[Phase, ...]:
+def _phases(attempt: Attempt, start: Ns, end: Ns, ready: Ns | None) -> tuple[Phase, ...]:
     """Consecutive phases from `start` to `end`: each lasts until the next one begins, so that the
     microseconds a library spends between two events stay with the step they belong to."""
-    sent = attempt.mark("request.sent")
     bounds: list[tuple[PhaseName, Ns]] = [("pool_wait", start)]
     named: tuple[tuple[PhaseName, str], ...] = (
         ("connect", "connect.started"),
@@ -98,8 +99,8 @@ def _phases(attempt: Attempt, start: Ns, end: Ns) -> tuple[Phase, ...]:
         at = attempt.mark(mark)
         if at is not None:
             bounds.append((name, clamp(at, bounds[-1][1], end)))
-    if sent is not None:
-        bounds.append(("wait", clamp(_ready(attempt, sent), bounds[-1][1], end)))
+    if ready is not None:
+        bounds.append(("wait", max(ready, bounds[-1][1])))
     elif attempt.mark("headers") is not None:
         bounds.append(("wait", bounds[-1][1]))  # no transport events: the whole is one wait
     edges = [at for _, at in bounds[1:]] + [end]
@@ -109,12 +110,14 @@ def _phases(attempt: Attempt, start: Ns, end: Ns) -> tuple[Phase, ...]:
     )
 
 
-def _ready(attempt: Attempt, sent: Ns) -> Ns:
-    """The earliest the server can have had the whole request: see UPLOAD_TAIL."""
+def _ready(attempt: Attempt, sent: Ns, request_bytes: int | None) -> Ns:
+    """The earliest the server can have had the whole request: not before its headers were written,
+    and for a body of more than one write not long before its end was."""
     written = attempt.mark("request.headers")
-    if written is None:
-        return sent
-    return max(min(written, sent), sent - UPLOAD_TAIL)
+    floor = min(sent, written if written is not None else attempt.mark("entry") or 0)
+    if request_bytes is not None and request_bytes <= ONE_WRITE:
+        return floor
+    return max(floor, sent - UPLOAD_TAIL)
 
 
 def _last_stamp(attempt: Attempt) -> Ns:

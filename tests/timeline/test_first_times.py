@@ -5,7 +5,7 @@ import json
 import pytest
 
 from latscope.timeline import build
-from tests.calls import DONE, Chunk, call, attempt, delta, finish, ms, sse, stream, usage
+from tests.calls import DONE, Chunk, attempt, call, delta, finish, ms, sse, stream, usage
 
 ROLE_REASONING_CONTENT: dict[str, list[Chunk]] = {
     "chat": [
@@ -163,9 +163,7 @@ def test_a_body_that_is_not_streamed_has_no_first_token() -> None:
         "usage": {"prompt_tokens": 3, "completion_tokens": 1},
     }
     whole = json.dumps(body).encode()
-    timeline = build(
-        stream([(40.0, whole[:20]), (50.0, whole[20:])], kind="application/json")
-    )
+    timeline = build(stream([(40.0, whole[:20]), (50.0, whole[20:])], kind="application/json"))
     assert timeline.first_token_ns is None
     assert not timeline.streamed
     assert ms(timeline.wall_ns) == 50.0

@@ -1,0 +1,139 @@
+"""Draws docs/demo.svg, the README's picture, from real output of `latscope demo`.
+
+    python docs/picture.py [SCENARIO ...] [-o FILE]
+
+Bars are drawn as shapes and every character at its own place, so the picture looks the same
+whatever monospace font the reader's machine has.
+"""
+
+import argparse
+import re
+from collections.abc import Iterable, Iterator
+from html import escape
+from pathlib import Path
+
+from rich.color import ColorType
+from rich.color_triplet import ColorTriplet
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from latscope.cli.demo import scene_lines, scenes
+from latscope.documents.scenarios import by_name
+
+WIDTH = 96
+CELL = (8.4, 19.0)
+MARGIN = 22.0
+HEAD = 40.0
+SHOWN = ("loaded-queue", "blind")
+BACK = "#15181e"
+FRONT = "#d5d9e0"
+THEME = TerminalTheme(
+    (21, 24, 30),
+    (213, 217, 224),
+    [
+        (70, 75, 85),
+        (235, 87, 87),
+        (89, 196, 130),
+        (226, 185, 82),
+        (97, 160, 235),
+        (200, 130, 210),
+        (90, 190, 200),
+        (213, 217, 224),
+    ],
+)
+FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("scenarios", nargs="*", default=list(SHOWN))
+    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "demo.svg")
+    given = parser.parse_args()
+    given.output.write_text(picture(list(demo_lines(given.scenarios))), encoding="utf-8")
+    print(given.output)
+
+
+def demo_lines(names: list[str]) -> Iterator[Text]:
+    yield Text.assemble(("$ ", "dim"), ("latscope demo", "bold"))
+    for scene in scenes(by_name(names), save=None):
+        yield Text()
+        yield from scene_lines(scene, width=WIDTH, colours=True)
+
+
+def picture(lines: list[Text]) -> str:
+    width = WIDTH * CELL[0] + 2 * MARGIN
+    height = len(lines) * CELL[1] + HEAD + MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}"'
+        f' width="{width:.0f}" height="{height:.0f}" role="img" aria-label="latscope demo">',
+        f'<rect width="100%" height="100%" rx="10" fill="{BACK}"/>',
+        *(
+            f'<circle cx="{22 + 20 * index}" cy="20" r="6" fill="{fill}"/>'
+            for index, fill in enumerate(("#ff5f57", "#febc2e", "#28c840"))
+        ),
+        f'<g font-family="{FONT}" font-size="14" xml:space="preserve">',
+    ]
+    console = Console(width=WIDTH, color_system="truecolor", force_terminal=True)
+    for row, text in enumerate(lines):
+        parts += _line(console.render(text), HEAD + row * CELL[1])
+    return "\n".join([*parts, "</g>", "</svg>", ""])
+
+
+def _line(segments: Iterable[Segment], top: float) -> Iterator[str]:
+    column = 0
+    for segment in segments:
+        plain = segment.text.rstrip("\n")
+        for run in re.finditer("█+|╱|▏|[^█╱▏ ]+", plain):
+            style = segment.style or Style()
+            yield _run(run.group(), style, column + run.start(), top)
+        column += len(plain)
+
+
+def _run(text: str, style: Style, column: int, top: float) -> str:
+    """A stretch without blanks: a bar as a shape, a word at its own place."""
+    fill = _colour(style)
+    look = f'fill="{fill}"' + (' opacity="0.55"' if style.dim else "")
+    if text[0] == "█":
+        return _block(column, len(text), top, look)
+    if text == "╱":
+        return _slash(column, top, fill)
+    if text == "▏":
+        return _sliver(column, top, look)
+    weight = ' font-weight="bold"' if style.bold else ""
+    x = MARGIN + column * CELL[0]
+    return (
+        f'<text x="{x:.1f}" y="{top + 14:.1f}" textLength="{len(text) * CELL[0]:.1f}"'
+        f' lengthAdjust="spacingAndGlyphs" {look}{weight}>{escape(text)}</text>'
+    )
+
+
+def _block(column: int, cells: int, top: float, look: str) -> str:
+    x, wide = MARGIN + column * CELL[0], cells * CELL[0]
+    return f'<rect x="{x:.1f}" y="{top + 2.5:.1f}" width="{wide:.1f}" height="14" {look}/>'
+
+
+def _sliver(column: int, top: float, look: str) -> str:
+    x = MARGIN + column * CELL[0]
+    return f'<rect x="{x:.1f}" y="{top + 2.5:.1f}" width="2" height="14" {look}/>'
+
+
+def _slash(column: int, top: float, stroke: str) -> str:
+    x = MARGIN + column * CELL[0]
+    return (
+        f'<path d="M{x:.1f} {top + 16.5:.1f} l{CELL[0]:.1f} -14" stroke="{stroke}"'
+        ' stroke-width="3"/>'
+    )
+
+
+def _colour(style: Style) -> str:
+    if style.color is None or style.color.type is ColorType.DEFAULT:
+        return FRONT
+    triplet: ColorTriplet = style.color.get_truecolor(THEME)
+    return triplet.hex
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Where text goes: results to stdout, talk to stderr; widths, colours and pipes respected."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from latscope.errors import InputError
+from latscope.export.jsonl import JSONLSink
+
+LEAST = 60
+MOST = 160
+"""Narrower, bars say nothing; wider, lines only get harder to read."""
+PIPED = 100
+"""Width where there is no terminal and COLUMNS does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """stdout for people. colours: whether segments are told apart by colour."""
+
+    console: Console
+    width: int
+    colours: bool
+
+    def lines(self, texts: Iterable[Text]) -> None:
+        for text in texts:
+            text.rstrip()
+            self.console.print(text, soft_wrap=True, highlight=False)
+
+    def note(self, text: str) -> None:
+        """A quiet line."""
+        self.console.print(Text(text, "dim"), soft_wrap=True)
+
+    def rule(self, title: str) -> None:
+        said = f"── {title} "
+        self.console.print(Text(said + "─" * max(0, self.width - len(said)), "bold"))
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Left to the one door errors leave through; rich would end the process with 1."""
+        raise BrokenPipeError
+
+
+def screen() -> Screen:
+    console = _Console(file=sys.stdout, highlight=False, emoji=False, markup=False)
+    asked = console.width if console.is_terminal or "COLUMNS" in os.environ else PIPED
+    console.width = max(LEAST, min(MOST, asked))
+    colours = console.color_system is not None and not console.no_color
+    return Screen(console=console, width=console.width, colours=colours)
+
+
+def say(text: str) -> None:
+    """Talk: one line on stderr."""
+    click.echo(f"latscope: {text}", err=True)
+
+
+def json_line(value: Mapping[str, Any]) -> None:
+    """One JSON line on stdout, out at once."""
+    click.echo(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+    sys.stdout.flush()
+
+
+def open_sink(path: Path | None) -> JSONLSink | None:
+    """A sink for `--save`; InputError now, not after the calls, when the file cannot be written."""
+    if path is None:
+        return None
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+    except OSError as error:
+        raise InputError(f"--save: {path} cannot be written: {error.strerror}") from error
+    return JSONLSink(path)
+
+
+class Progress:
+    """One line on stderr that says how far a run is; nothing moves where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self.moving = sys.stderr.isatty()
+        self.shown = False
+
+    def begin(self, text: str) -> None:
+        if self.moving:
+            self._show(text)
+        else:
+            say(text)
+
+    def step(self, number: int, of: int) -> None:
+        if self.moving:
+            self._show(f"{number} of {of} calls")
+
+    def end(self) -> None:
+        if self.shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+            self.shown = False
+
+    def _show(self, text: str) -> None:
+        sys.stderr.write(f"\r\x1b[2Klatscope: {text} ...")
+        sys.stderr.flush()
+        self.shown = True

@@ -1,0 +1,192 @@
+"""`--where`: a small fixed grammar over the fields of an attribution. Nothing is evaluated.
+
+    expression = term {"or" term}
+    term       = factor {"and" factor}
+    factor     = "not" factor | "(" expression ")" | field operator value
+    operator   = "=" | "!=" | "<" | "<=" | ">" | ">=" | "~"          (~: contains, any case)
+    field      = a name of latscope.attribution/1 (dotted inside), tags.NAME, or a segment's name
+    value      = word, "quoted text", number, duration (20us 100ms 1.5s), true, false, null
+
+A segment's name (`queue`), `ttft` and `wall` stand for their nanoseconds, so `queue > 100ms` works.
+A comparison with a field that is null is false, save `= null` and `!=`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from operator import ge, gt, le, lt
+from typing import Any, TypeAlias
+
+from latscope.errors import UsageError
+from latscope.report.jsonview import check_field, value_at
+
+Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
+"""Says whether an attribution's mapping (`report.jsonview`) is wanted."""
+
+TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+      | (?P<operator><=|>=|!=|=|<|>|~)
+      | (?P<paren>[()])
+      | (?P<word>[^\s()=<>!~"']+)
+    )""",
+    re.VERBOSE,
+)
+DURATION = re.compile(r"(-?\d+(?:\.\d+)?)(ns|us|µs|ms|s|min|m|h)")
+SCALE = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "m": 6e10, "min": 6e10, "h": 3.6e12}
+ORDERED = {"<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: str
+    text: str
+    at: int
+
+
+def parse(text: str) -> Test:
+    """The test a `--where` text states; UsageError with the place where it stops making sense."""
+    parser = _Parser(text)
+    test = parser.expression()
+    if parser.here.kind != "end":
+        raise parser.wrong("expected 'and', 'or' or the end")
+    return test
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _tokens(text)
+        self.place = 0
+
+    @property
+    def here(self) -> Token:
+        return self.tokens[self.place]
+
+    def wrong(self, what: str, at: int | None = None) -> UsageError:
+        at = self.here.at if at is None else at
+        return UsageError(f"--where: {what} at character {at + 1} of {self.text!r}")
+
+    def take(self) -> Token:
+        token = self.here
+        self.place += 1
+        return token
+
+    def keyword(self, word: str) -> bool:
+        if self.here.kind == "word" and self.here.text.lower() == word:
+            self.place += 1
+            return True
+        return False
+
+    def expression(self) -> Test:
+        tests = [self.term()]
+        while self.keyword("or"):
+            tests.append(self.term())
+        return tests[0] if len(tests) == 1 else lambda call: any(test(call) for test in tests)
+
+    def term(self) -> Test:
+        tests = [self.factor()]
+        while self.keyword("and"):
+            tests.append(self.factor())
+        return tests[0] if len(tests) == 1 else lambda call: all(test(call) for test in tests)
+
+    def factor(self) -> Test:
+        if self.keyword("not"):
+            inner = self.factor()
+            return lambda call: not inner(call)
+        if self.here.text == "(" and self.here.kind == "paren":
+            self.take()
+            inner = self.expression()
+            if self.here.text != ")" or self.here.kind != "paren":
+                raise self.wrong("expected ')'")
+            self.take()
+            return inner
+        return self.comparison()
+
+    def comparison(self) -> Test:
+        if self.here.kind != "word":
+            raise self.wrong("expected a field")
+        field = self.take()
+        problem = check_field(field.text)
+        if problem is not None:
+            raise self.wrong(problem, field.at)
+        if self.here.kind != "operator":
+            raise self.wrong("expected one of = != < <= > >= ~")
+        operator = self.take()
+        if self.here.kind not in ("word", "quoted"):
+            raise self.wrong("expected a value")
+        token = self.take()
+        wanted = _value(token)
+        if operator.text in ORDERED and not isinstance(wanted, int | float | str):
+            raise self.wrong(f"{operator.text} needs a number or a text", token.at)
+        return _comparison(field.text, operator.text, wanted)
+
+
+def _tokens(text: str) -> list[Token]:
+    tokens: list[Token] = []
+    at = 0
+    while text[at:].strip():
+        match = TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            place = at + len(text[at:]) - len(text[at:].lstrip())
+            raise UsageError(f"--where: cannot read from character {place + 1} of {text!r}")
+        tokens.append(Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
+        at = match.end()
+    return [*tokens, Token("end", "", len(text))]
+
+
+def _value(token: Token) -> Any:
+    if token.kind == "quoted":
+        return re.sub(r"\\(.)", r"\1", token.text[1:-1])
+    words = {"true": True, "false": False, "null": None}
+    if token.text.lower() in words:
+        return words[token.text.lower()]
+    duration = DURATION.fullmatch(token.text)
+    if duration is not None:
+        return float(duration[1]) * SCALE[duration[2]]
+    try:
+        return float(token.text)
+    except ValueError:
+        return token.text
+
+
+def _comparison(field: str, operator: str, wanted: Any) -> Test:
+    if operator == "=":
+        return lambda call: _equal(value_at(call, field), wanted)
+    if operator == "!=":
+        return lambda call: not _equal(value_at(call, field), wanted)
+    if operator == "~":
+        needle = _spelled(wanted).lower()
+        return lambda call: needle in _spelled(value_at(call, field)).lower()
+    compare = ORDERED[operator]
+
+    def ordered(call: Mapping[str, Any]) -> bool:
+        value = value_at(call, field)
+        if isinstance(value, bool) or value is None:
+            return False
+        if isinstance(value, int | float) and isinstance(wanted, int | float):
+            return bool(compare(value, wanted))
+        return isinstance(value, str) and bool(compare(value, _spelled(wanted)))
+
+    return ordered
+
+
+def _equal(value: Any, wanted: Any) -> bool:
+    if isinstance(value, bool) or value is None or wanted is None or isinstance(wanted, bool):
+        return value is wanted
+    if isinstance(value, int | float) and isinstance(wanted, int | float):
+        return value == wanted
+    return _spelled(value) == _spelled(wanted)
+
+
+def _spelled(value: Any) -> str:
+    """A value as a person would type it: whole numbers without a point."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, Mapping | list):
+        return " ".join(_spelled(item) for item in _items(value))
+    return "" if value is None else str(value)
+
+
+def _items(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, Mapping) else list(value)

@@ -1,0 +1,127 @@
+"""The sink in a file: one JSON line of `latscope.recording/1` a call.
+
+Made for several processes that append to one file and for processes that die without notice: the
+file is opened for appending, and a line, its end included, is one write. So lines of two writers
+never mix, and a killed process leaves whole lines and at most one cut short at the very end; the
+next writer starts on a fresh line.
+"""
+
+import logging
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from latscope.recording import Recording, line_pieces
+
+log = logging.getLogger("latscope")
+
+
+class JSONLSink:
+    """Appends recordings to `path`, which it creates readable and writable by its owner only.
+
+    Opened at the first recording. A file that cannot be opened or written costs the recording,
+    counted in `lost`; the first of a row of failures is logged, none is raised.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(os.path.abspath(path))
+        self.written = 0
+        """Recordings written whole."""
+        self.lost = 0
+        """Recordings that could not be written."""
+        self.before_close: Callable[[], object] | None = None
+        """Called first by `close`; the middleware sets it to write what still waits."""
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._file: int | None = None
+        self._torn = False
+        self._said = False
+        self._closed = False
+
+    def write(self, recording: Recording) -> None:
+        for _ in self.write_slowly(recording):
+            pass
+
+    def write_slowly(self, recording: Recording) -> Iterator[None]:
+        """`write`, stopping wherever the writer may let others run."""
+        pieces = []
+        for piece in line_pieces(recording):
+            pieces.append(piece)
+            yield
+        line = "".join((*pieces, "\n")).encode("utf-8")
+        with self._locked():
+            self._append(line)
+
+    def _locked(self) -> threading.Lock:
+        # A fork may have copied the lock while another thread held it; that thread is not here.
+        if self._pid != os.getpid():
+            self._lock, self._pid = threading.Lock(), os.getpid()
+        return self._lock
+
+    def _append(self, line: bytes) -> None:
+        try:
+            file = self._open()
+            line = b"\n" + line if self._torn else line
+            # The interpreter lock is free during the write. A full disk may take part of a line:
+            # the rest is not sent after it, since another process may have written in between.
+            wrote = os.write(file, line)
+            self._torn = wrote not in (0, len(line)) or (self._torn and not wrote)
+            if wrote != len(line):
+                raise OSError(f"{wrote} of {len(line)} bytes written")
+        except OSError as error:
+            self.lost += 1
+            if not self._said:
+                self._said = True
+                log.warning("recordings are being lost: cannot write %s: %s", self.path, error)
+            return
+        self.written += 1
+        self._said = False
+
+    def _open(self) -> int:
+        if self._closed:
+            raise OSError("the sink is closed")
+        if self._file is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._file = os.open(self.path, flags, 0o600)
+            self._torn = _ends_torn(self.path)
+        return self._file
+
+    def close(self) -> None:
+        """Closes the file; a recording that comes later is lost, and counted."""
+        if self.before_close is not None and not self._closed:
+            self.before_close()
+        with self._locked():
+            self._closed = True
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"JSONLSink({str(self.path)!r})"
+
+
+def _ends_torn(path: Path) -> bool:
+    """Whether the file's last line has no end: a process was killed while it wrote."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode) or not path.stat().st_size:
+            return False
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:
+        return False  # write-only for us; the worst case is one line joined to a torn one

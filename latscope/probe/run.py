@@ -1,0 +1,228 @@
+"""The probe's client: sends the calls, closed loop or open, and hands over what was recorded.
+
+One warm-up goes first and alone, so that measured calls find a connection and a warm server. Each
+call is recorded by the same capture that instruments an application. Results are handed over only
+while no call is in flight: what is done with them must not sit in the way of a stream.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import TypeAlias
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx2
+
+import latscope
+from latscope.capture.instrument import attach
+from latscope.probe.requests import Ask, adapt, body, headers
+from latscope.recording import Recording
+
+HEAD_BYTES = 65_536
+"""How much of an answer is kept to say what went wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """calls: measured ones. rate: calls a second, open loop; null for a closed loop of
+    `concurrency`. timeout_s: how long the endpoint may be silent."""
+
+    calls: int = 5
+    warm_up: bool = True
+    concurrency: int = 1
+    rate: float | None = None
+    timeout_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One call. number: 0 for the warm-up, then 1, 2, ... recording: as captured, not masked;
+    null when the call never reached the transport. head: the start of the answer's body. ask: as it
+    was when the call was sent."""
+
+    number: int
+    ask: Ask
+    request_id: str
+    recording: Recording | None
+    status: int | None = None
+    content_type: str = ""
+    retry_after: str | None = None
+    location: str | None = None
+    head: bytes = field(default=b"", repr=False)
+    error: Exception | None = None
+
+    @property
+    def warm_up(self) -> bool:
+        return self.number == 0
+
+
+HandOver: TypeAlias = Callable[[Result], None]
+Say: TypeAlias = Callable[[str], None]
+
+_recorded: ContextVar[list[Recording]] = ContextVar("latscope.probe.recorded")
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """Mutable: what one run knows as it goes."""
+
+    ask: Ask
+    prompt: Callable[[], str]
+    hand_over: HandOver
+    say: Say
+    client: httpx2.AsyncClient
+    in_flight: int = 0
+    waiting: list[Result] = field(default_factory=list)
+
+
+async def run(
+    ask: Ask, load: Load, *, prompt: Callable[[], str], hand_over: HandOver, say: Say
+) -> Ask:
+    """Sends the warm-up and the measured calls; gives the ask as the endpoint accepted it.
+
+    Whatever ends it (an interrupt too), every finished call is handed over first.
+    """
+    async with _client(ask, load) as client:
+        attach(client, done=_keep)
+        state = _Run(ask=ask, prompt=prompt, hand_over=hand_over, say=say, client=client)
+        try:
+            if load.warm_up:
+                await _call(state, 0)
+            await (_open_loop(state, load) if load.rate else _closed_loop(state, load))
+        finally:
+            _flush(state)
+    return state.ask
+
+
+async def models(ask: Ask, timeout_s: float = 10.0) -> list[str]:
+    """Names of the models the endpoint offers; empty when it does not say."""
+    load = Load(timeout_s=timeout_s)
+    try:
+        async with _client(ask, load) as client:
+            response = await client.get(
+                f"{ask.target.base_url}/models", headers=headers(ask, uuid4().hex)
+            )
+            listed = response.json()
+    except (httpx2.HTTPError, ValueError):
+        return []
+    rows = listed.get("data", []) if isinstance(listed, dict) else []
+    names = [row.get("id") for row in rows if isinstance(row, dict)]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _client(ask: Ask, load: Load) -> httpx2.AsyncClient:
+    """Redirects are not followed: a probe of one address must not silently measure another. A
+    proxy of the environment is for the world outside, not for this machine."""
+    host = urlsplit(ask.target.base_url).hostname or ""
+    direct = ask.target.loopback and ":" not in host
+    return httpx2.AsyncClient(
+        timeout=httpx2.Timeout(load.timeout_s),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None),
+        headers={"user-agent": f"latscope/{latscope.__version__}"},
+        mounts={f"all://{host}": None} if direct else None,
+    )
+
+
+def _keep(recording: Recording) -> None:
+    _recorded.get().append(recording)
+
+
+async def _closed_loop(state: _Run, load: Load) -> None:
+    """So many callers, each sending its next call when its last one ended."""
+    numbers = iter(range(1, load.calls + 1))
+
+    async def caller() -> None:
+        for number in numbers:
+            await _call(state, number)
+
+    await _together([caller() for _ in range(min(load.concurrency, load.calls))])
+
+
+async def _open_loop(state: _Run, load: Load) -> None:
+    """A call every 1/rate seconds, whatever the others do; each on its own deadline."""
+    begin = monotonic()
+
+    async def later(number: int) -> None:
+        await asyncio.sleep(begin + (number - 1) / (load.rate or 1.0) - monotonic())
+        await _call(state, number)
+
+    await _together([later(number) for number in range(1, load.calls + 1)])
+
+
+async def _together(calls: list[Awaitable[None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for call in calls:
+            group.create_task(_as_coroutine(call))
+
+
+async def _as_coroutine(call: Awaitable[None]) -> None:
+    await call
+
+
+async def _call(state: _Run, number: int) -> None:
+    """One call; once more in another spelling when the server names a parameter it refuses."""
+    state.in_flight += 1
+    try:
+        ask = state.ask
+        result = await _exchange(state, number)
+        changed = adapt(ask, result.head) if result.status in (400, 422) else None
+        if changed is not None:
+            if state.ask is ask:
+                state.ask = changed[0]
+                state.say(f"{ask.target.name} refused a parameter; asking again {changed[1]}")
+            result = await _exchange(state, number)
+        state.waiting.append(result)
+    finally:
+        state.in_flight -= 1
+    if state.in_flight == 0:
+        _flush(state)
+
+
+async def _exchange(state: _Run, number: int) -> Result:
+    """One request and its answer; when it is interrupted, what was seen of it is kept."""
+    recorded: list[Recording] = []
+    token = _recorded.set(recorded)
+    result = Result(number=number, ask=state.ask, request_id=uuid4().hex, recording=None)
+    try:
+        result = await _read(state.client, state.ask, state.prompt(), result)
+    except httpx2.HTTPError as error:
+        result = replace(result, error=error)
+    except asyncio.CancelledError:
+        if recorded:
+            state.waiting.append(replace(result, recording=recorded[-1]))
+        raise
+    finally:
+        _recorded.reset(token)
+    return replace(result, recording=recorded[-1] if recorded else None)
+
+
+async def _read(client: httpx2.AsyncClient, ask: Ask, prompt: str, result: Result) -> Result:
+    content = json.dumps(body(ask, prompt), ensure_ascii=False).encode("utf-8")
+    sent = headers(ask, result.request_id)
+    head = bytearray()
+    error: Exception | None = None
+    async with client.stream("POST", ask.target.url, content=content, headers=sent) as response:
+        try:
+            async for chunk in response.aiter_bytes():
+                head += chunk[: max(0, HEAD_BYTES - len(head))]
+        except httpx2.HTTPError as failed:
+            error = failed
+    return replace(
+        result,
+        status=response.status_code,
+        content_type=response.headers.get("content-type", ""),
+        retry_after=response.headers.get("retry-after"),
+        location=response.headers.get("location"),
+        head=bytes(head),
+        error=error,
+    )
+
+
+def _flush(state: _Run) -> None:
+    waiting, state.waiting = state.waiting, []
+    for result in sorted(waiting, key=lambda item: item.number):
+        state.hand_over(result)

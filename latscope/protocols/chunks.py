@@ -1,0 +1,195 @@
+"""The envelope chat completions and legacy completions share, stream chunk and whole body alike.
+
+An object with `choices`, `usage`, perhaps `error`; the two APIs differ only in where a choice
+keeps its output. Also the counts: usage in every spelling seen, and how many tokens a chunk
+stands for.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from latscope.protocols.events import Event, EventKind, Facts, Reported, Usage
+from latscope.protocols.fields import as_int, as_list, as_map, as_str, dig
+from latscope.protocols.reading import (
+    annotated,
+    error,
+    event,
+    facts_of,
+    figures_in,
+    finish,
+    output,
+)
+from latscope.wire.frames import Frame
+
+Path: TypeAlias = tuple[str, ...]
+
+USAGE_PATHS: Mapping[str, tuple[Path, ...]] = {
+    "input_tokens": (("prompt_tokens",), ("input_tokens",)),
+    "cached_tokens": (
+        ("prompt_tokens_details", "cached_tokens"),
+        ("input_tokens_details", "cached_tokens"),
+        ("prompt_cache_hit_tokens",),  # DeepSeek
+        ("cached_tokens",),
+    ),
+    "cache_write_tokens": (
+        ("prompt_tokens_details", "cache_write_tokens"),
+        ("prompt_tokens_details", "created_cache_tokens"),  # vLLM chat and completions
+        ("input_tokens_details", "cache_write_tokens"),
+    ),
+    "output_tokens": (("completion_tokens",), ("output_tokens",)),
+    "reasoning_tokens": (
+        ("completion_tokens_details", "reasoning_tokens"),
+        ("output_tokens_details", "reasoning_tokens"),
+        ("reasoning_tokens",),
+    ),
+}
+"""Where each count may lie in an OpenAI-like usage object; the first that is a count is taken."""
+
+
+@dataclass(slots=True)
+class State:
+    """What one answer's decoder remembers.
+
+    counted: per choice, the output tokens its last usage stated; uncounted: choices that have
+    written output in a chunk without usage, so the next usage stands for more than its own chunk;
+    named: tool calls whose name has been seen; ids: the id a tool-call index stands for now;
+    slots: outputs of the llama.cpp slots that have ended.
+    """
+
+    facts: Facts | None = None
+    choices: set[int] = field(default_factory=set)
+    counted: dict[int, int] = field(default_factory=dict)
+    uncounted: set[int] = field(default_factory=set)
+    ids: dict[tuple[int, int], str] = field(default_factory=dict)
+    named: set[tuple[int, int, str, str]] = field(default_factory=set)
+    slots: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How one API keeps a choice's output: pieces gives (channel, text) of each, blank the kind of
+    a choice without any, logprobs the number of tokens its logprobs list."""
+
+    pieces: Callable[[State, int, dict[str, Any]], list[tuple[EventKind, str]]]
+    blank: Callable[[dict[str, Any]], EventKind]
+    logprobs: Callable[[dict[str, Any]], int]
+
+
+def usage_of(data: object) -> Usage | None:
+    """An OpenAI-like usage object in latscope's words; null when it holds no count."""
+    if not as_map(data):
+        return None
+    counts = {
+        name: next((n for path in paths if (n := as_int(dig(data, *path))) is not None), None)
+        for name, paths in USAGE_PATHS.items()
+    }
+    return Usage(**counts) if any(n is not None for n in counts.values()) else None
+
+
+def chunk_events(shape: Shape, state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
+    """The events of one chunk or body: error, each choice's output and finish, usage, done."""
+    choices = [as_map(choice) for choice in as_list(data.get("choices"))]
+    usage = _usage(state, data, choices)
+    events = _errors(frame, data)
+    failed = bool(events)
+    single = usage if len(choices) == 1 else None
+    for position, choice in enumerate(choices):
+        events += _choice(shape, state, frame, choice, position, single)
+    if usage is not None:
+        events.append(replace(event(frame, "usage"), usage=usage))
+    events = events or _bare(frame, data)
+    if frame.kind == "body" and events and not failed:
+        events.append(event(frame, "done", name="body"))
+    return annotated(events, facts=_news(state, data), figures=_figures(state, data))
+
+
+def _choice(
+    shape: Shape,
+    state: State,
+    frame: Frame,
+    choice: dict[str, Any],
+    position: int,
+    usage: Usage | None,
+) -> list[Event]:
+    given = as_int(choice.get("index"))
+    index = position if given is None else given
+    state.choices.add(index)
+    pieces = [piece for piece in shape.pieces(state, index, choice) if piece[1]]
+    events = [output(frame, kind, text, choice=index) for kind, text in pieces]
+    tokens = _tokens(shape, state, index, choice, usage, written=bool(pieces))
+    reason = as_str(choice.get("finish_reason"))
+    if not events and (tokens or not reason):
+        events = [event(frame, shape.blank(choice), choice=index)]
+    if events and tokens is not None:
+        events[0] = replace(events[0], tokens=tokens)
+    if reason:
+        events.append(finish(frame, reason, choice=index))
+    return events
+
+
+def _tokens(
+    shape: Shape,
+    state: State,
+    index: int,
+    choice: dict[str, Any],
+    usage: Usage | None,
+    *,
+    written: bool,
+) -> int | None:
+    """Tokens the chunk stands for: how far continuous usage moved, else the logprobs it lists.
+
+    Usage that comes only at the end counts the whole answer, not its chunk: it says nothing of a
+    chunk unless every chunk of the choice that wrote output carried usage too.
+    """
+    listed = shape.logprobs(choice) or None
+    total = None if usage is None else usage.output_tokens
+    if total is None:
+        if written:
+            state.uncounted.add(index)
+        return listed
+    before = state.counted.get(index, 0 if written else total)
+    state.counted[index] = total
+    if index in state.uncounted or total < before:
+        return listed
+    return total - before if total > before or written else None
+
+
+def _usage(state: State, data: dict[str, Any], choices: list[dict[str, Any]]) -> Usage | None:
+    usage = usage_of(data.get("usage")) or usage_of(dig(data, "x_groq", "usage"))
+    if usage is None or choices or "timings" not in data:
+        return usage
+    # llama.cpp answers n > 1 with a slot a choice, and each slot ends with its own usage chunk.
+    state.slots.append(usage.output_tokens or 0)
+    return replace(usage, output_tokens=sum(state.slots)) if len(state.slots) > 1 else usage
+
+
+def _errors(frame: Frame, data: dict[str, Any]) -> list[Event]:
+    told = data.get("error")
+    if told:
+        return [error(frame, told)]
+    if frame.name == "error" or data.get("object") == "error":
+        return [error(frame, data)]
+    return []
+
+
+def _bare(frame: Frame, data: dict[str, Any]) -> list[Event]:
+    """A chunk that says nothing: Azure's annotation of the prompt, or an empty one."""
+    if as_list(data.get("prompt_filter_results")):
+        return [event(frame, "filter")]
+    return [event(frame, "empty")] if "choices" in data else []
+
+
+def _news(state: State, data: dict[str, Any]) -> Facts | None:
+    """The chunk's facts, when they are not the ones told last (most chunks repeat them)."""
+    facts = facts_of(data)
+    if facts == state.facts:
+        return None
+    state.facts = facts
+    return facts
+
+
+def _figures(state: State, data: dict[str, Any]) -> tuple[Reported, ...]:
+    """The server's timings; none when several choices were written at once, since each figure
+    is then one choice's alone and does not part the call's time."""
+    return figures_in(data) if len(state.choices) <= 1 else ()

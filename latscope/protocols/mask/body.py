@@ -1,0 +1,116 @@
+"""Masks a content-decoded body: finds the payloads in its framing, keeps every byte's place.
+
+The framing is told from the bytes alone, not from the content-type (gateways mislabel): a body that
+parses as one JSON document is one; anything else is read line by line, each line being an SSE field
+(WHATWG HTML 9.2.6; LF, CR and CRLF end a line, a blank line ends an event) or a JSON line. The
+`data:` lines of one event are one payload, joined by line feeds. What is neither is masked whole,
+so an unknown body gives away its length and white space only.
+"""
+
+import re
+from collections.abc import Callable, Generator
+from typing import TypeAlias
+
+from pydantic_core import from_json
+
+from latscope.protocols.mask.payload import (
+    mask_payload,
+    mask_secrets,
+    mask_steps,
+    mask_whole,
+    remembering,
+    secrets_steps,
+)
+from latscope.protocols.mask.template import Mask
+from latscope.protocols.mask.vocabulary import COMMENTS, event_name
+
+Place: TypeAlias = tuple[int, int]
+"""Where in the body something lies: [start, end)."""
+
+_BOM = b"\xef\xbb\xbf"
+_LINE = re.compile(rb"[^\r\n]+")
+_ENDS = frozenset({b"\n", b"\r", b"\r\n"})
+_RETRY = re.compile(rb" ?[0-9]{1,7}").fullmatch
+_FIELDS = (b"data", b"event", b"id", b"retry")
+_STRUCTURE = re.compile(rb"\s*[\[{]").match
+
+
+def mask_body(body: bytes, *, keep_content: bool = False) -> Generator[None, None, bytes]:
+    """The masked body, in steps: yields after each event or line, and within long ones, so
+    that a worker can pause."""
+    out = bytearray(body)
+    start = len(_BOM) if body.startswith(_BOM) else 0
+    if _is_json(body[start:]):
+        whole = body[start:]
+        steps = secrets_steps(whole) if keep_content else mask_steps(whole, [])
+        out[start:] = yield from steps
+    else:
+        payload = mask_secrets if keep_content else remembering()
+        line = mask_secrets if keep_content else _mask_field
+        yield from _mask_lines(body, start, out, payload, line)
+    return bytes(out)
+
+
+def _is_json(body: bytes) -> bool:
+    if not _STRUCTURE(body):
+        return False
+    try:
+        from_json(body)
+    except ValueError:
+        return False
+    return True
+
+
+def _mask_lines(
+    body: bytes, start: int, out: bytearray, payload: Mask, other: Mask
+) -> Generator[None, None, None]:
+    event: list[Place] = []
+    last = start
+    for line in _LINE.finditer(body, start):
+        begin, end = line.span()
+        if event and body[last:begin] not in _ENDS:  # a blank line lies between
+            _mask_event(body, event, out, payload)
+            event = []
+            yield
+        last = end
+        if body.startswith(b"data:", begin):
+            event.append((begin + 5, end))
+        else:
+            out[begin:end] = other(line[0])
+            yield
+    if event:
+        _mask_event(body, event, out, payload)
+
+
+def _mask_event(body: bytes, places: list[Place], out: bytearray, payload: Mask) -> None:
+    """One SSE event. Lines that make no JSON together are masked each by itself: a server that
+    forgets the blank lines sends one document a line."""
+    if len(places) == 1:
+        ((start, end),) = places
+        out[start:end] = payload(body[start:end])
+        return
+    lines = [body[start:end] for start, end in places]
+    joined = b"\n".join(lines)
+    masked = payload(joined).split(b"\n") if _is_json(joined) else map(payload, lines)
+    for (start, end), line in zip(places, masked, strict=True):
+        out[start:end] = line
+
+
+def _mask_field(line: bytes) -> bytes:
+    """A line that is not `data:`: another SSE field, a comment, or a JSON line."""
+    name, colon, value = line.partition(b":")
+    if not colon and name in _FIELDS:
+        return line
+    if not name:
+        return line if value.strip().lower() in COMMENTS else b":" + mask_whole(value)
+    keep = _KEEP_FIELD.get(name)
+    if keep is None:
+        return mask_payload(line)
+    return line if keep(value) else name + colon + mask_whole(value)
+
+
+_KEEP_FIELD: dict[bytes, Callable[[bytes], object]] = {
+    b"event": lambda value: event_name(value.strip()),
+    b"id": lambda value: not value.strip(),
+    b"retry": _RETRY,
+}

@@ -1,0 +1,121 @@
+"""Durations, shares and ranges as text, never claiming more than is known.
+
+A figure's digits follow its resolution: what is known to a millisecond is not printed to a
+microsecond, and a time that rounds to nothing prints as "<" the smallest step, not as 0.
+"""
+
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from typing import Literal
+
+from latscope.units import MS, US, Ns, S
+
+Unit = Literal["us", "ms", "s"]
+
+_NS: dict[Unit, int] = {"us": US, "ms": MS, "s": S}
+_NAME: dict[Unit, str] = {"us": "µs", "ms": "ms", "s": "s"}
+UNKNOWN = "—"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A duration with its hard bounds. resolution_ns: how finely the instrument itself knows it."""
+
+    ns: Ns
+    low_ns: Ns
+    high_ns: Ns
+    resolution_ns: Ns = 1
+
+    @property
+    def exact(self) -> bool:
+        """Whether the bounds are no wider than the instrument's own resolution on either side."""
+        return self.high_ns - self.low_ns <= 2 * self.resolution_ns
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing is known but the bounds: no time is surely there, some may be."""
+        return self.ns == self.low_ns == 0 and not self.exact
+
+
+def unit_for(ns: Ns) -> Unit:
+    """The unit a whole picture of this length is told in."""
+    if ns < MS:
+        return "us"
+    return "ms" if ns < 10 * S else "s"
+
+
+def unit_name(unit: Unit) -> str:
+    return _NAME[unit]
+
+
+def decimals(ns: Ns, resolution_ns: Ns, unit: Unit) -> int:
+    """Digits after the point for a figure; negative means rounded to tens, hundreds, ...
+
+    The last digit stands where the resolution's first one does, and three significant digits are
+    enough.
+    """
+    supported = -floor(log10(max(resolution_ns, 1) / _NS[unit]))
+    size = abs(ns) / _NS[unit]
+    readable = 0 if size >= 100 else 1 if size >= 1 else 2
+    if unit == "s":
+        readable += 1
+    return min(supported, readable)
+
+
+def duration(ns: Ns | None, resolution_ns: Ns = 1, unit: Unit | None = None) -> str:
+    """A time with its unit; `—` when unknown."""
+    if ns is None:
+        return UNKNOWN
+    unit = unit or unit_for(abs(ns))
+    return f"{number(ns, resolution_ns, unit)} {_NAME[unit]}"
+
+
+def number(ns: Ns, resolution_ns: Ns, unit: Unit) -> str:
+    places = decimals(ns, resolution_ns, unit)
+    value = round(ns / _NS[unit], places)
+    if value == 0 and ns > 0:
+        return f"<{_fixed(10.0**-places, places)}"
+    return _fixed(value, places)
+
+
+def value(figure: Figure, unit: Unit) -> str:
+    """The estimate, with as many digits as its bounds support.
+
+    `—` when only the bounds are known, `≥` when it is the least that is sure, `none` for a time
+    known to be zero.
+    """
+    if figure.open:
+        return UNKNOWN
+    if figure.ns == 0 and figure.exact:
+        return "none"
+    if figure.ns == figure.low_ns and not figure.exact:
+        return f"≥{duration(figure.ns, figure.resolution_ns, unit)}"
+    half = (figure.high_ns - figure.low_ns) // 2
+    return duration(figure.ns, max(half, figure.resolution_ns), unit)
+
+
+def bounds(figure: Figure, unit: Unit) -> str:
+    """The hard bounds, rounded outward; empty when the value's own digits say as much."""
+    if figure.exact:
+        return ""
+    places = max(0, decimals(figure.high_ns, figure.resolution_ns, unit))
+    step = 10.0**-places
+    low = floor(figure.low_ns / _NS[unit] / step + 1e-9) * step
+    high = ceil(figure.high_ns / _NS[unit] / step - 1e-9) * step
+    return f"{_fixed(low, places) if low else '0'}–{_fixed(high, places)} {_NAME[unit]}"
+
+
+def percent(part: float, whole: float) -> str:
+    """A share in whole per cent; `<1 %` for what is there but rounds to nothing."""
+    if whole <= 0:
+        return UNKNOWN
+    share = 100 * part / whole
+    return "<1 %" if 0 < share < 0.5 else f"{share:.0f} %"
+
+
+def count(number_of: int | None) -> str:
+    return UNKNOWN if number_of is None else f"{number_of:,}".replace(",", " ")
+
+
+def _fixed(number_of: float, places: int) -> str:
+    return f"{number_of:.{max(0, places)}f}"

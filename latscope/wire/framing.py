@@ -1,0 +1,73 @@
+"""From an attempt to its frames: which framing the body has, and when its bytes arrived."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from latscope.recording import Attempt
+from latscope.units import Ns
+from latscope.wire.body import BodyDecoder
+from latscope.wire.frames import Frame
+from latscope.wire.ndjson import NDJSONDecoder
+from latscope.wire.sse import SSEDecoder
+
+
+class FrameDecoder(Protocol):
+    """What every framing does. One object reads one body."""
+
+    def feed(self, data: bytes, ns: Ns) -> list[Frame]:
+        """The frames that `data`, arrived at `ns`, completes."""
+        ...
+
+    def close(self) -> list[Frame]:
+        """The frames that the end of the body completes."""
+        ...
+
+
+_FRAMINGS: Mapping[str, Callable[[], FrameDecoder]] = MappingProxyType(
+    {
+        "text/event-stream": SSEDecoder,
+        "application/x-ndjson": NDJSONDecoder,
+        "application/ndjson": NDJSONDecoder,
+        "application/jsonl": NDJSONDecoder,
+    }
+)
+
+# How an event stream may start. No JSON, no HTML starts so.
+_SSE_STARTS = (b"data:", b"event:", b":")
+_SNIFFED_BYTES = 64
+
+
+def frames(attempt: Attempt) -> list[Frame]:
+    """The frames of the attempt's body in the order of their `end`; none without a body.
+
+    A frame's times are those of the reads that brought its bytes. Bytes beyond the last read's
+    body_offset have no known arrival and are not framed.
+    """
+    if attempt.body is None:
+        return []
+    decoder = decoder_for(attempt.headers, attempt.body[:_SNIFFED_BYTES])
+    found: list[Frame] = []
+    at = 0
+    for read in attempt.reads:
+        if read.body_offset > at:
+            found += decoder.feed(attempt.body[at : read.body_offset], read.got_ns)
+            at = read.body_offset
+    found += decoder.close()
+    # An event that only the body's end completed may lie before comments already given.
+    found.sort(key=_end)
+    return found
+
+
+def decoder_for(headers: tuple[tuple[str, str], ...], start: bytes) -> FrameDecoder:
+    """A fresh decoder for a body with these response headers (names in lower case) that starts
+    with `start`. A body that starts like an event stream is read as one whatever its content type
+    says; otherwise the type decides, and an unknown one means one whole body."""
+    if start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").startswith(_SSE_STARTS):
+        return SSEDecoder()
+    content_type = dict(headers).get("content-type", "")
+    return _FRAMINGS.get(content_type.partition(";")[0].strip().lower(), BodyDecoder)()
+
+
+def _end(frame: Frame) -> int:
+    return frame.end

@@ -1,0 +1,46 @@
+"""SDK clients for the scripted server, over either HTTP library where the SDK takes it."""
+
+import gc
+import importlib
+from typing import Any
+
+import anthropic
+import openai
+
+KEY = "no-key"
+
+
+def takes_httpx(sdk: Any, client: type[Any]) -> bool:
+    import httpx
+
+    try:
+        client(api_key=KEY, http_client=httpx.Client()).close()
+    except TypeError:
+        return False
+    return True
+
+
+def make(kind: str, url: str, **options: Any) -> Any:
+    """kind: `openai`, `anthropic`, with `-async` and `-httpx` after it as wished."""
+    name, *traits = kind.split("-")
+    is_async = "async" in traits
+    if "httpx" in traits:
+        library = importlib.import_module("httpx")
+        options["http_client"] = (library.AsyncClient if is_async else library.Client)()
+    if name == "openai":
+        made = openai.AsyncOpenAI if is_async else openai.OpenAI
+        return made(api_key=KEY, base_url=f"{url}/v1", **options)
+    made_ = anthropic.AsyncAnthropic if is_async else anthropic.Anthropic
+    return made_(api_key=KEY, base_url=url, **options)
+
+
+def api(client: Any) -> Any:
+    """The resource that holds `create`."""
+    return client.chat.completions if hasattr(client, "chat") else client.messages
+
+
+def pool_state(client: Any) -> list[str]:
+    """The connections of a client's pool, ports left out."""
+    gc.collect()
+    http = getattr(client, "_client", client)
+    return [repr(connection).partition(",")[2] for connection in http._transport._pool.connections]

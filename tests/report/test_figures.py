@@ -1,0 +1,63 @@
+import pytest
+
+from latscope.report.figures import Figure, bounds, count, duration, percent, unit_for, value
+from latscope.units import MS, US, S
+
+
+@pytest.mark.parametrize(
+    ("ns", "resolution", "said"),
+    [
+        (None, 1, "—"),
+        (0, 1, "0.00 µs"),
+        (850, 1, "0.85 µs"),
+        (850 * US, 1, "850 µs"),
+        (1_234_567, 1, "1.2 ms"),
+        (181_234_567, 1, "181 ms"),
+        (181_234_567, 20 * MS, "180 ms"),
+        (181_234_567, 200 * MS, "200 ms"),
+        (41 * MS, 300 * MS, "<100 ms"),
+        (9_999 * MS, 1, "9999 ms"),
+        (10 * S, 1, "10.00 s"),
+        (123_456 * MS, 1, "123.5 s"),
+        (123_456 * MS, 3 * S, "123 s"),
+        (-5 * MS, 1, "-5.0 ms"),
+    ],
+)
+def test_digits_follow_the_resolution(ns: int | None, resolution: int, said: str) -> None:
+    """A figure shows no digit finer than it is known, and never 0 for what is not."""
+    assert duration(ns, resolution) == said
+
+
+@pytest.mark.parametrize(
+    ("ns", "low", "high", "resolution", "said", "within"),
+    [
+        (0, 0, 0, 1, "none", ""),
+        (0, 0, 412 * MS, 1, "—", "0–412 ms"),
+        (180 * MS, 180 * MS, 180 * MS, 50 * US, "180 ms", ""),
+        (901 * MS, 901 * MS, 909_300 * US, 50 * US, "≥901 ms", "901–910 ms"),
+        (40 * MS, 10 * MS, 70 * MS, 50 * US, "40 ms", "10.0–70.0 ms"),
+        (44 * MS, 10 * MS, 70 * MS, 50 * US, "40 ms", "10.0–70.0 ms"),
+        (44 * MS, 43_950 * US, 44_020 * US, 50 * US, "44.0 ms", ""),
+    ],
+)
+def test_a_figure_says_what_its_bounds_allow(
+    ns: int, low: int, high: int, resolution: int, said: str, within: str
+) -> None:
+    """Unknown is a dash, a sure minimum is marked as one, bounds round outward."""
+    figure = Figure(ns=ns, low_ns=low, high_ns=high, resolution_ns=resolution)
+    assert (value(figure, "ms"), bounds(figure, "ms")) == (said, within)
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "said"),
+    [(0, 1, "0 %"), (1, 3, "33 %"), (1, 1000, "<1 %"), (1, 0, "—"), (3, 3, "100 %")],
+)
+def test_shares(part: int, whole: int, said: str) -> None:
+    """A share that is there never prints as 0, and one of nothing is unknown."""
+    assert percent(part, whole) == said
+
+
+def test_counts_and_units() -> None:
+    """Thousands are set apart; the unit follows the whole picture's length."""
+    assert [count(n) for n in (None, 7, 12_345)] == ["—", "7", "12 345"]
+    assert [unit_for(ns) for ns in (999 * US, MS, 9 * S, 10 * S)] == ["us", "ms", "ms", "s"]

@@ -1,0 +1,94 @@
+"""From an attempt to its frames: the framing is chosen, the times are the reads'."""
+
+import gzip
+
+import pytest
+
+from latscope.recording import Attempt, Read
+from latscope.wire.body import decode_attempt
+from latscope.wire.framing import frames
+
+SSE, LINES, WHOLE = b"data: a\n\n", b'{"a":1}\n{"a":2}\n', b'{"a": 1}'
+
+
+def attempt(content_type: str | None, body: bytes | None, *offsets: int) -> Attempt:
+    """The n-th read came at n and reached this far into the body; one read of all by default."""
+    ends = offsets or (len(body or b""),)
+    headers = (("date", "today"), *([("content-type", content_type)] if content_type else []))
+    reads = tuple(Read(n - 1, n, 1, end) for n, end in enumerate(ends, 1))
+    return Attempt(headers=headers, body=body, reads=reads)
+
+
+TYPES = [
+    ("text/event-stream", SSE, ["event"]),
+    ("Text/Event-Stream; charset=utf-8", SSE, ["event"]),
+    ("application/x-ndjson", LINES, ["line", "line"]),
+    ("application/jsonl;charset=utf-8", LINES, ["line", "line"]),
+    ("Application/X-NDJSON ; q=1", LINES, ["line", "line"]),
+    ("application/ndjson", LINES, ["line", "line"]),
+    ("application/json", WHOLE, ["body"]),
+    (None, WHOLE, ["body"]),
+    ("", WHOLE, ["body"]),
+    ("text/html", b"<html></html>", ["body"]),
+    ("text/plain", b"database is down", ["body"]),
+    # A wrong or missing type over an event stream.
+    (None, SSE, ["event"]),
+    ("application/json", b"event: x\ndata: a\n\n", ["event"]),
+    ("application/x-ndjson", b"data:a\n\n", ["event"]),
+    ("text/plain", b": ping\n\ndata: a\n\n", ["comment", "event"]),
+    ("text/plain", b"\xef\xbb\xbf\r\n\ndata: a\n\n", ["event"]),
+    # Its own type over an event stream that starts otherwise.
+    ("text/event-stream", b"retry: 10\n\ndata: a\n\n", ["event"]),
+    ("application/json", b"", []),
+]
+
+
+@pytest.mark.parametrize(("content_type", "body", "kinds"), TYPES)
+def test_the_type_chooses_and_an_event_stream_gives_itself_away(
+    content_type: str | None, body: bytes, kinds: list[str]
+) -> None:
+    """The header decides, save over a body that starts as only event streams do."""
+    assert [frame.kind for frame in frames(attempt(content_type, body))] == kinds
+
+
+def test_no_body_no_frames() -> None:
+    """An encoding nobody could read, a body that was not kept."""
+    assert frames(attempt("text/event-stream", None)) == []
+
+
+def test_times_are_those_of_the_reads_that_brought_bytes() -> None:
+    """A read that gave no decoded byte dates nothing."""
+    found = frames(attempt(None, b"data: a\n\ndata: b\n\n", 0, 4, 4, 9, 9, 18))
+    assert [(f.first_ns, f.last_ns) for f in found] == [(2, 4), (6, 6)]
+
+
+def test_frames_come_in_order_of_their_end() -> None:
+    """Also an event that only the body's end completed, before a comment."""
+    found = frames(attempt(None, b"data: a\n: ping\n", 8, 15))
+    assert [(f.kind, f.end, f.last_ns) for f in found] == [("event", 8, 1), ("comment", 15, 2)]
+
+
+def test_bytes_no_read_brought_are_not_framed() -> None:
+    """Nothing says when they came."""
+    assert [f.data for f in frames(attempt(None, SSE + b"data: b\n\n", 9))] == [b"a"]
+    assert frames(Attempt(body=SSE)) == []
+
+
+def test_offsets_outside_the_body_bring_nothing() -> None:
+    """A file may say anything."""
+    found = frames(attempt(None, SSE, 5, 2, 9, 99))
+    assert [(f.data, f.last_ns) for f in found] == [(b"a", 3)]
+
+
+def test_an_encoded_stream_keeps_its_times() -> None:
+    """From the wire to frames: each event has the time of the read that let it be decoded."""
+    wire = gzip.compress(SSE) + gzip.compress(b"data: b\n\n")
+    cut = len(gzip.compress(SSE))
+    reads = (Read(0, 10, cut, 0), Read(10, 20, len(wire) - cut, 0))
+    encoded = Attempt(encoding="gzip", wire=(wire[:cut], wire[cut:]), reads=reads)
+    decoded, problem = decode_attempt(encoded)
+    assert problem is None
+    assert [(f.data, f.first_ns, f.last_ns) for f in frames(decoded)] == [
+        (b"a", 10, 10),
+        (b"b", 20, 20),
+    ]
