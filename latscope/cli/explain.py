@@ -99,8 +99,8 @@ def _attributions(files: tuple[str, ...], bad: list[InputError]) -> Iterator[Att
             bad.append(error)
         _tell(problems)
     if usable == 0 and bad:
-        for error in bad[1:]:
-            say(str(error))
+        for other in bad[1:]:
+            say(str(other))
         raise bad[0]
 
 

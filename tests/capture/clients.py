@@ -10,14 +10,10 @@ import openai
 KEY = "no-key"
 
 
-def takes_httpx(sdk: Any, client: type[Any]) -> bool:
-    import httpx
-
-    try:
-        client(api_key=KEY, http_client=httpx.Client()).close()
-    except TypeError:
-        return False
-    return True
+def library_of(sdk: Any) -> Any:
+    """The HTTP library an SDK is built on: httpx2 of late, httpx before."""
+    roots = {base.__module__.partition(".")[0] for base in sdk.DefaultHttpxClient.__mro__}
+    return importlib.import_module("httpx2" if "httpx2" in roots else "httpx")
 
 
 def make(kind: str, url: str, **options: Any) -> Any:

@@ -44,7 +44,8 @@ async def test_the_sdk_sees_http2_through_the_wrapper(instrumented: bool) -> Non
 
     recordings: list[Recording] = []
     with serving_h2(bodies.CHAT_PARTS) as url:
-        http = httpx2.AsyncClient(transport=transport(httpx2.AsyncHTTPTransport))
+        library = clients.library_of(openai)
+        http = library.AsyncClient(transport=transport(library.AsyncHTTPTransport))
         client: Any = openai.AsyncOpenAI(api_key=clients.KEY, base_url=url, http_client=http)
         async with client:
             if instrumented:

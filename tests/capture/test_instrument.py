@@ -144,7 +144,10 @@ def test_a_send_set_over_ours_stays(recordings: list[Recording]) -> None:
 
 def test_two_sdk_clients_may_share_one_http_client(recordings: list[Recording]) -> None:
     """One tap, and each call named by the SDK that made it."""
-    with serving(bodies.chat(), bodies.message()) as server, httpx2.Client() as http:
+    import openai
+
+    library = clients.library_of(openai)
+    with serving(bodies.chat(), bodies.message()) as server, library.Client() as http:
         chat = clients.make("openai", server.url, http_client=http)
         messages = clients.make("anthropic", server.url, http_client=http)
         attach(chat, done=recordings.append)
@@ -204,3 +207,64 @@ client.close()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("open_first", [True, False])
+async def test_a_client_may_be_entered_before_or_after(
+    library: Any, recordings: list[Recording], open_first: bool
+) -> None:
+    """Entering and leaving reach the transport inside, whichever came first."""
+    reply = [answer(200, b"x"), answer(200, b"y")]
+    with serving(*reply) as server:
+        client, async_client = library.Client(), library.AsyncClient()
+        if not open_first:
+            attach(client, done=recordings.append)
+            attach(async_client, done=recordings.append)
+        with client:
+            attach(client, done=recordings.append)
+            client.get(server.url)
+        async with async_client:
+            attach(async_client, done=recordings.append)
+            await async_client.get(server.url)
+        for each in (client, async_client):
+            assert each._transport._pool._connections == []
+    assert len(recordings) == 2
+
+
+async def test_capture_transports_make_recordings(
+    library: Any, recordings: list[Recording]
+) -> None:
+    """The public transports, over a default transport or one of the user's; a redirect is a call
+    of its own there, and a client made with one takes no second tap."""
+    ours = importlib.import_module(f"latscope.capture.{library.__name__}")
+    inner = library.MockTransport(lambda request: library.Response(200, content=b"m"))
+    async_inner = library.MockTransport(lambda request: library.Response(200, content=b"m"))
+    with serving(answer(307, b"", Location="/n"), answer(200, b"x"), answer(200, b"y")) as server:
+        transport = ours.CaptureTransport(done=recordings.append)
+        with library.Client(transport=transport, follow_redirects=True) as client:
+            client.get(server.url)
+        assert [r.attempts[0].status for r in recordings] == [307, 200]
+        with library.Client(transport=ours.CaptureTransport(inner, done=recordings.append)) as client:
+            attach(client, done=print)
+            client.get(server.url)
+        transport = ours.AsyncCaptureTransport(done=recordings.append)
+        async with library.AsyncClient(transport=transport) as async_client:
+            await async_client.get(server.url)
+        transport = ours.AsyncCaptureTransport(async_inner, done=recordings.append)
+        async with library.AsyncClient(transport=transport) as async_client:
+            await async_client.get(server.url)
+    assert len(recordings) == 5
+    assert all(r.start == "transport" and r.broken == () for r in recordings)
+
+
+def test_a_capture_transport_in_a_mount_keeps_its_own_sink(recordings: list[Recording]) -> None:
+    """A transport tapped already is not tapped again."""
+    from latscope.capture.httpx2 import CaptureTransport
+
+    own: list[Recording] = []
+    inner = httpx2.MockTransport(lambda request: httpx2.Response(200, content=b"m"))
+    mounts = {"http://own.test": CaptureTransport(inner, done=own.append)}
+    with httpx2.Client(mounts=mounts) as client:
+        attach(client, done=recordings.append)
+        client.get("http://own.test/")
+    assert (len(own), len(recordings)) == (1, 0)

@@ -184,7 +184,7 @@ def test_trio_is_served_too() -> None:
             assert pool_state(client) == []
 
     stalled: Reply = [stream_head(connection="close"), chunk(PARTS[0]), threading.Event()]
-    with serving([*answer(200, b"x"), Close], stalled) as server:
+    with serving(answer(200, b"x"), stalled) as server:
         trio.run(main, server)
     assert [recording.end.reason for recording in recordings] == ["complete", "cancelled"]
     assert recordings[1].end.detail == "Cancelled"
