@@ -18,7 +18,7 @@ from latscope.attribution.model import (
     Stall,
 )
 from latscope.attribution.owners import mode_of, provider_of
-from latscope.attribution.pace import pace
+from latscope.attribution.pace import bursts, pace
 from latscope.attribution.partition import partition
 from latscope.attribution.shares import dominant, segment_shares, unsplit_pieces
 from latscope.recording import Recording
@@ -161,10 +161,11 @@ def _stepwise(t: Timeline) -> bool:
 
 
 def _itl(t: Timeline) -> Itl | None:
+    """Null when everything came together: then no gap between tokens was ever seen."""
+    if len(bursts(t.arrivals)) < 2:
+        return None
     stamps = [arrival.at.latest for arrival in t.arrivals]
     gaps: list[Ns] = sorted(after - at for at, after in pairwise(stamps))
-    if not gaps:
-        return None
     cuts = quantiles(gaps, n=20, method="inclusive") if len(gaps) > 1 else [gaps[0]] * 19
     return Itl(
         p50_ns=round(cuts[9]),
@@ -188,7 +189,7 @@ def _tpot(t: Timeline) -> Ns | None:
     shown = _shown_tokens(t)
     if shown is None or shown < 2 or t.first_token_ns is None or t.last_token_ns is None:
         return None
-    if len({arrival.choice for arrival in t.arrivals}) > 1 or len(t.arrivals) < 2:
+    if len({arrival.choice for arrival in t.arrivals}) > 1 or len(bursts(t.arrivals)) < 2:
         return None
     first = t.arrivals[0].tokens or 1
     return round((t.last_token_ns - t.first_token_ns) / max(1, shown - first))

@@ -132,7 +132,10 @@ class Call:
         """The SDK call or `send` returned or raised; an open stream keeps the call open."""
         try:
             self.scoped = False
-            if error is None:
+            if self.start == "transport" and not self.attempts and not self.broken:
+                # Nothing of it came to a transport of this tap: another's, or none at all.
+                self.tap.open.discard(self.key)
+            elif error is None:
                 if not self.attempts or self.attempts[-1].over:
                     self._rest()
             elif self._may_retry():

@@ -151,7 +151,12 @@ def _verdict(scene: Scene, width: int) -> Iterator[Text]:
 
 def _close(out: Screen, told: list[Scene]) -> None:
     held, of = (sum(scene.held[place] for scene in told) for place in (0, 1))
-    blind = [scene.scenario.name for scene in told if scene.call.unsplit]
+    joint = {"queue", "prefill"}
+    blind = [
+        scene.scenario.name
+        for scene in told
+        if any(joint <= set(entry.candidates) for entry in scene.call.unsplit)
+    ]
     out.rule("what to try next")
     said = (
         f"The truth lay inside the bounds in {held} of {of} segments."

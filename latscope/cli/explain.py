@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 import click
 
-from latscope.attribution.model import Attribution
+from latscope.attribution.model import Attribution, Mode
 from latscope.cli import select
 from latscope.cli.output import json_line, say, screen
 from latscope.errors import InputError, UsageError
 from latscope.report.jsonview import check_field
+
+MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
 
 
 @click.command("explain", short_help="where recorded calls spent their time")
@@ -18,6 +20,9 @@ from latscope.report.jsonview import check_field
 @click.option("--all", "every", is_flag=True, help="Every call as a waterfall.")
 @click.option("--slowest", type=click.IntRange(min=0), metavar="N", help="So many slowest calls.")
 @click.option("--json", "as_json", is_flag=True, help="One attribution a line, nothing else.")
+@click.option(
+    "--mode", type=click.Choice(MODES), help="Whose servers, where the host does not tell."
+)
 @click.option("--owners", is_flag=True, help="Who owns which segment, and the lever that moves it.")
 def explain_command(
     files: tuple[str, ...],
@@ -29,6 +34,7 @@ def explain_command(
     every: bool,
     slowest: int | None,
     as_json: bool,
+    mode: Mode | None,
     owners: bool,
 ) -> None:
     """Shows where the calls recorded in FILE... spent their time; `-` reads stdin.
@@ -46,7 +52,7 @@ def explain_command(
     keys = _keys(by)
     bad: list[InputError] = []
     wanted = select.selection(since=since, until=until, where_text=where, call_id=call_id)
-    found = select.chosen(_attributions(files, bad), wanted)
+    found = select.chosen(_attributions(files, mode, bad), wanted)
     if as_json:
         _print_json(found, slowest)
     else:
@@ -81,7 +87,9 @@ def _print_json(found: Iterator[Attribution], slow: int | None) -> None:
         json_line(to_mapping(call))
 
 
-def _attributions(files: tuple[str, ...], bad: list[InputError]) -> Iterator[Attribution]:
+def _attributions(
+    files: tuple[str, ...], mode: Mode | None, bad: list[InputError]
+) -> Iterator[Attribution]:
     """Each usable recording, attributed. A broken line is told and left out; a file that cannot be
     read on ends there, its error goes to `bad` and the next file is read."""
     from latscope.attribution import attribute
@@ -94,7 +102,7 @@ def _attributions(files: tuple[str, ...], bad: list[InputError]) -> Iterator[Att
             for recording in recordings.read(file, problems=problems):
                 usable += 1
                 _tell(problems)
-                yield attribute(recording)
+                yield attribute(recording, mode=mode)
         except InputError as error:
             bad.append(error)
         _tell(problems)

@@ -164,11 +164,15 @@ async def _as_coroutine(call: Awaitable[None]) -> None:
 
 
 async def _call(state: _Run, number: int) -> None:
-    """One call; once more in another spelling when the server names a parameter it refuses."""
+    """One call; once more where it met a connection the server had already closed, and in another
+    spelling when the server names a parameter it refuses."""
     state.in_flight += 1
     try:
         ask = state.ask
         result = await _exchange(state, number)
+        if _stale(result):
+            state.say(f"{ask.target.name} had closed an idle connection; asking again on a new one")
+            result = await _exchange(state, number)
         changed = adapt(ask, result.head) if result.status in (400, 422) else None
         if changed is not None:
             if state.ask is ask:
@@ -180,6 +184,18 @@ async def _call(state: _Run, number: int) -> None:
         state.in_flight -= 1
     if state.in_flight == 0:
         _flush(state)
+
+
+def _stale(result: Result) -> bool:
+    """The request went out on a kept-alive connection and the server hung up without a byte: it
+    closed it while idle, and never saw the request (RFC 9112, 9.3.1 and 9.6)."""
+    recording = result.recording
+    if result.status is not None or recording is None or not recording.attempts:
+        return False
+    attempt = recording.attempts[-1]
+    reused = attempt.connection is not None and attempt.connection.reused is True
+    hung_up = isinstance(result.error, httpx2.RemoteProtocolError | httpx2.ReadError)
+    return reused and hung_up and attempt.status is None
 
 
 async def _exchange(state: _Run, number: int) -> Result:

@@ -10,6 +10,7 @@ from latscope.attribution.owners import Owner
 from latscope.report import figures
 from latscope.report.bars import Canvas, colour, strip_cells
 from latscope.report.summary import Group
+from latscope.report.terminal import append_bar
 from latscope.report.view import Share
 from latscope.units import MS
 
@@ -59,8 +60,7 @@ def _strip(group: Group, width: int, colours: bool) -> Text:
         for name, share in group.shares.items()
     ]
     line = Text()
-    for glyph, style in strip_cells(shares, WHOLE, Canvas(label=0, bar=width, colours=colours)):
-        line.append(glyph, style)
+    append_bar(line, strip_cells(shares, WHOLE, Canvas(label=0, bar=width, colours=colours)))
     return line
 
 

@@ -13,7 +13,7 @@ from textwrap import wrap
 from rich.text import Text
 
 from latscope.report import figures
-from latscope.report.bars import Canvas, bar_cells, colour, strip_cells
+from latscope.report.bars import Canvas, Cell, bar_cells, colour, strip_cells
 from latscope.report.notes import Note
 from latscope.report.view import CallView, Row, Strip
 from latscope.report.words import MARKS, MEANING
@@ -105,7 +105,7 @@ def _step(length: float, most: int) -> float:
 def _strip_line(strip: Strip, view: CallView, canvas: Canvas) -> Text:
     line = Text(f"{strip.name:<{canvas.label}} ", "dim" if strip.name == "truth" else "bold")
     cells = strip_cells(strip.shares, view.wall_ns, canvas)
-    _append_bar(line, cells)
+    append_bar(line, cells)
     unit = figures.unit_for(view.wall_ns)
     said = figures.duration(strip.ns, view.resolution_ns, unit)
     line.append(f" {said:>{VALUE}}", "dim" if strip.name == "truth" else "bold")
@@ -116,7 +116,7 @@ def _row_line(row: Row, view: CallView, canvas: Canvas) -> Text:
     unit = figures.unit_for(view.wall_ns)
     line = Text(no_wrap=True)
     _append_label(line, row, canvas)
-    _append_bar(line, bar_cells(row.bars, row.candidates, view.wall_ns, canvas))
+    append_bar(line, bar_cells(row.bars, row.candidates, view.wall_ns, canvas))
     figure = row.figure
     said = figures.value(figure, unit)
     quiet = "dim" if said == "none" or row.part else ""
@@ -149,7 +149,8 @@ def _append_label(line: Text, row: Row, canvas: Canvas) -> None:
     line.append(" " * (canvas.label - len(text) + 1))
 
 
-def _append_bar(line: Text, cells: Sequence[tuple[str, str]]) -> None:
+def append_bar(line: Text, cells: Sequence[Cell]) -> None:
+    """Cells of one style go as one run."""
     for style, run in groupby(cells, key=itemgetter(1)):
         line.append("".join(glyph for glyph, _ in run), style)
 

@@ -9,7 +9,7 @@ import pytest
 
 from latscope.capture.instrument import attach
 from latscope.recording import Recording
-from tests.capture import clients, styles
+from tests.capture import clients, styles, styles_async
 from tests.capture.scripted import Reply, serving
 
 SYNC = [
@@ -25,7 +25,7 @@ SYNC = [
 ASYNC = [
     pytest.param(kind, style, reply, id=f"{kind}-{name}")
     for kind in ("openai-async", "openai-async-httpx", "anthropic-async")
-    for name, (style, reply) in styles.ASYNC.items()
+    for name, (style, reply) in styles_async.ASYNC.items()
 ]
 
 
@@ -49,7 +49,7 @@ def test_a_sync_sdk_client_behaves_the_same(
 
 @pytest.mark.parametrize(("kind", "use", "reply"), ASYNC)
 async def test_an_async_sdk_client_behaves_the_same(
-    kind: str, use: styles.Async, reply: str
+    kind: str, use: styles_async.Async, reply: str
 ) -> None:
     """Every way of using an async SDK client, cancelled too, gives the same, and one recording."""
     recordings: list[Recording] = []
@@ -57,7 +57,7 @@ async def test_an_async_sdk_client_behaves_the_same(
     name = kind.partition("-")[0]
     kw = styles.CHAT if name == "openai" else styles.MESSAGE
     for instrumented in (False, True):
-        with serving(styles.REPLIES[name][reply]()) as server:
+        with serving(styles_async.REPLIES[name][reply]()) as server:
             client = clients.make(kind, server.url, max_retries=0)
             async with client:
                 if instrumented:

@@ -244,7 +244,9 @@ async def test_capture_transports_make_recordings(
         with library.Client(transport=transport, follow_redirects=True) as client:
             client.get(server.url)
         assert [r.attempts[0].status for r in recordings] == [307, 200]
-        with library.Client(transport=ours.CaptureTransport(inner, done=recordings.append)) as client:
+        with library.Client(
+            transport=ours.CaptureTransport(inner, done=recordings.append)
+        ) as client:
             attach(client, done=print)
             client.get(server.url)
         transport = ours.AsyncCaptureTransport(done=recordings.append)
@@ -268,3 +270,33 @@ def test_a_capture_transport_in_a_mount_keeps_its_own_sink(recordings: list[Reco
         attach(client, done=recordings.append)
         client.get("http://own.test/")
     assert (len(own), len(recordings)) == (1, 0)
+
+
+def test_a_request_that_never_reached_a_transport_is_no_call(recordings: list[Recording]) -> None:
+    """A plain client that is closed already sent nothing: nothing is recorded, or left open."""
+    client = httpx2.Client()
+    attach(client, done=recordings.append)
+    client.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        client.get("http://x/")
+    assert recordings == []
+    assert client._transport.latscope_tap.open == set()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", ["Client", "AsyncClient"])
+async def test_a_transport_that_cannot_record_passes_on(
+    library: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No attempt can be opened: the request goes through untouched."""
+    from latscope.capture.tap import Tap
+
+    monkeypatch.setattr(Tap, "enter", lambda self, request: None)
+    client = getattr(library, kind)()
+    with serving(answer(200, b"x")) as server:
+        attach(client, done=print)
+        if kind == "Client":
+            with client:
+                assert client.get(server.url).content == b"x"
+        else:
+            async with client:
+                assert (await client.get(server.url)).content == b"x"

@@ -2,17 +2,14 @@
 
 import asyncio
 import gc
-import importlib
 import threading
 from typing import Any
 
 import pytest
 
-from latscope.capture import sdk
-from latscope.capture.instrument import attach, detach, settle
-from latscope.capture.recorder import CURRENT, NOT_HOOKED
+from latscope.capture.instrument import attach
 from latscope.recording import Recording
-from tests.capture import bodies, clients, styles
+from tests.capture import bodies, clients, styles, styles_async
 from tests.capture.scripted import Reply, chunk, serving, stream_head
 
 SYNC = ["openai", "openai-httpx", "anthropic"]
@@ -60,7 +57,7 @@ def test_retries_through_with_options_are_one_call(
     kind: str, stream: bool, recordings: list[Recording]
 ) -> None:
     """429, 500, then 200 through `with_options`: one recording, back-off between attempts."""
-    last = streamed(kind) if stream else styles.REPLIES[kind.partition("-")[0]]["whole"]()
+    last = streamed(kind) if stream else styles_async.REPLIES[kind.partition("-")[0]]["whole"]()
     with serving(*refusals(), last) as server, clients.make(kind, server.url) as client:
         attach(client, done=recordings.append)
         api = clients.api(client.with_options(max_retries=3))
@@ -87,7 +84,7 @@ async def test_async_retries_through_with_options_are_one_call(
 @pytest.mark.parametrize("kind", SYNC)
 def test_every_copy_of_a_client_is_served(kind: str, recordings: list[Recording]) -> None:
     """copy, with_options twice over, raw and streaming responses each make one hooked call."""
-    whole = styles.REPLIES[kind.partition("-")[0]]["whole"]
+    whole = styles_async.REPLIES[kind.partition("-")[0]]["whole"]
     with serving(*[whole() for _ in range(4)]) as server, clients.make(kind, server.url) as client:
         attach(client, done=recordings.append)
         kw = arguments(kind)
@@ -131,7 +128,7 @@ def test_giving_up_ends_in_the_sdks_error(kind: str, recordings: list[Recording]
 def test_a_timeout_is_an_attempt(kind: str, recordings: list[Recording]) -> None:
     """Headers that never come: the attempt names the timeout, the retry follows in the call."""
     stalled: Reply = [threading.Event()]
-    whole = styles.REPLIES[kind.partition("-")[0]]["whole"]()
+    whole = styles_async.REPLIES[kind.partition("-")[0]]["whole"]()
     options = {"timeout": 0.3, "max_retries": 1}
     with serving(stalled, whole) as server, clients.make(kind, server.url, **options) as client:
         attach(client, done=recordings.append)
@@ -262,110 +259,6 @@ async def test_an_abandoned_async_stream_is_reported_once(recordings: list[Recor
     assert recording.last_ns == recording.attempts[0].reads[-1].got_ns
 
 
-def test_no_call_is_current_outside_the_sdk(recordings: list[Recording]) -> None:
-    """Between chunks, and after, the caller's context holds no call."""
-    with serving(bodies.chat_stream()) as server, clients.make("openai", server.url) as client:
-        attach(client, done=recordings.append)
-        for _ in client.chat.completions.create(**styles.CHAT, stream=True):
-            assert CURRENT.get() is None
-    assert CURRENT.get() is None
-
-
-def unhooked(client: Any, library: Any, server: Any, retries: int) -> Any:
-    """An SDK client over an HTTP client that was instrumented before the SDK was known."""
-    import openai
-
-    assert library is not None
-    return openai.OpenAI(
-        api_key=clients.KEY, base_url=server.url, http_client=client, max_retries=retries
-    )
-
-
-@pytest.mark.parametrize("kind", ["newest", "httpx"])
-def test_retries_of_an_unhooked_sdk_are_joined_and_flagged(
-    kind: str, recordings: list[Recording]
-) -> None:
-    """Only the HTTP client was instrumented: the SDK's retry count joins its tries."""
-    import openai
-
-    library = importlib.import_module(kind)
-    with serving(*refusals(), bodies.chat()) as server, library.Client() as http:
-        attach(http, done=recordings.append)
-        client: Any = openai.OpenAI(
-            api_key=clients.KEY, base_url=server.url, http_client=http, max_retries=3
-        )
-        client.chat.completions.create(**styles.CHAT)
-    (recording,) = recordings
-    assert [attempt.status for attempt in recording.attempts] == [429, 500, 200]
-    assert recording.broken == (NOT_HOOKED,)
-    assert recording.start == "transport"
-
-
-def test_an_unhooked_failure_is_reported_when_asked(recordings: list[Recording]) -> None:
-    """No retry came: the attempt waits for it, and `settle` or `detach` reports it."""
-    import httpx2
-    import openai
-
-    replies = [bodies.refused(429), bodies.refused(500), bodies.refused(400)]
-    with serving(*replies) as server, httpx2.Client() as http:
-        attach(http, done=recordings.append)
-        client: Any = openai.OpenAI(
-            api_key=clients.KEY, base_url=server.url, http_client=http, max_retries=0
-        )
-        statuses: list[int | None] = []
-        for report in (settle, detach):
-            with pytest.raises(openai.APIStatusError):
-                client.chat.completions.create(**styles.CHAT)
-            assert [r.attempts[0].status for r in recordings] == statuses
-            report(http)
-            statuses = [r.attempts[0].status for r in recordings]
-        assert statuses == [429, 500]
-        attach(http, done=recordings.append)
-        with pytest.raises(openai.APIStatusError):
-            client.chat.completions.create(**styles.CHAT)
-        assert recordings[-1].attempts[0].status == 400
-
-
-def test_a_capture_transport_joins_retries_too(recordings: list[Recording]) -> None:
-    """The public transport, in a client of the user's own making."""
-    import httpx2
-    import openai
-
-    from latscope.capture.httpx2 import CaptureTransport
-
-    with serving(*refusals(), bodies.chat()) as server:
-        http = httpx2.Client(transport=CaptureTransport(done=recordings.append))
-        client: Any = openai.OpenAI(
-            api_key=clients.KEY, base_url=server.url, http_client=http, max_retries=2
-        )
-        with client:
-            client.chat.completions.create(**styles.CHAT)
-    (recording,) = recordings
-    assert [attempt.retry_count for attempt in recording.attempts] == [0, 1, 2]
-    assert recording.broken == (NOT_HOOKED,)
-
-
-async def test_an_async_capture_transport_makes_recordings(recordings: list[Recording]) -> None:
-    """The same for an asynchronous client; instrumenting it as well only adds the SDK's entry."""
-    import httpx2
-    import openai
-
-    from latscope.capture.httpx2 import AsyncCaptureTransport
-
-    other: list[Recording] = []
-    with serving(bodies.chat(), bodies.chat()) as server:
-        transport = AsyncCaptureTransport(httpx2.AsyncHTTPTransport(), done=recordings.append)
-        http = httpx2.AsyncClient(transport=transport)
-        client: Any = openai.AsyncOpenAI(api_key=clients.KEY, base_url=server.url, http_client=http)
-        async with client:
-            await client.chat.completions.create(**styles.CHAT)
-            attach(client, done=other.append)
-            await client.chat.completions.create(**styles.CHAT)
-            detach(client)
-    assert [recording.start for recording in recordings] == ["transport", "sdk"]
-    assert other == []
-
-
 def test_a_failure_before_any_request_is_a_call_without_attempts(
     recordings: list[Recording],
 ) -> None:
@@ -380,76 +273,3 @@ def test_a_failure_before_any_request_is_a_call_without_attempts(
     assert recording.attempts == ()
     assert recording.end.reason == "error"
     assert recording.target.port == server.port
-
-
-def test_the_hook_leaves_with_the_last_client(recordings: list[Recording]) -> None:
-    """Two clients hooked: the SDK's own method is back when both are gone, not before."""
-    import openai
-
-    first, second = (clients.make("openai", "http://localhost") for _ in range(2))
-    base = sdk.base_of(first)
-    assert base is not None
-    bare = base.__dict__["request"]
-    attach(first, done=recordings.append)
-    attach(second, done=recordings.append)
-    assert base.__dict__["request"] is not bare
-    detach(first)
-    assert base.__dict__["request"] is not bare
-    detach(second)
-    detach(second)
-    assert base.__dict__["request"] is bare
-    assert isinstance(first, openai.OpenAI)
-    first.close()
-    second.close()
-
-
-def test_a_hook_that_others_wrapped_stays_and_is_idle(recordings: list[Recording]) -> None:
-    """Another tool patched over ours: taking ours out would lose theirs; it does nothing more.
-    The tool leaves and puts ours back: hooking again still makes one call of a call."""
-    replies = [bodies.chat(), bodies.chat()]
-    with serving(*replies) as server, clients.make("openai", server.url) as client:
-        base: Any = sdk.base_of(client)
-        bare = base.__dict__["request"]
-        attach(client, done=recordings.append)
-        ours = base.__dict__["request"]
-
-        def theirs(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return ours(self, *args, **kwargs)
-
-        base.request = theirs
-        detach(client)
-        assert base.__dict__["request"] is theirs
-        client.chat.completions.create(**styles.CHAT)
-        assert recordings == []
-        base.request = ours
-        sdk.unhook(base, client._client)
-        assert base.__dict__["request"] is bare
-        base.request = ours
-        attach(client, done=recordings.append)
-        client.chat.completions.create(**styles.CHAT)
-        assert len(recordings) == 1
-        detach(client)
-        assert base.__dict__["request"] is bare
-
-
-def test_a_call_inside_a_call_is_its_own(recordings: list[Recording]) -> None:
-    """An SDK call made while another is under way (here: by a request hook) is not its attempt."""
-    import httpx2
-    import openai
-
-    with serving(bodies.chat(), bodies.chat()) as server:
-        nested: list[httpx2.Request] = []
-
-        def ask_first(request: httpx2.Request) -> None:
-            if not nested:
-                nested.append(request)
-                client.chat.completions.create(**styles.CHAT)
-
-        http = httpx2.Client(event_hooks={"request": [ask_first]})
-        client: Any = openai.OpenAI(api_key=clients.KEY, base_url=server.url, http_client=http)
-        attach(client, done=recordings.append)
-        client.chat.completions.create(**styles.CHAT)
-        client.close()
-    inner, outer = recordings
-    assert [len(r.attempts) for r in recordings] == [1, 1]
-    assert (inner.in_flight, outer.in_flight) == (1, 0)

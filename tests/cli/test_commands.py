@@ -138,6 +138,17 @@ def test_explain_json_is_one_attribution_a_line(recorded: Path, capsys: Capture)
     assert json.loads(line)["wall_ns"] == max(call["wall_ns"] for call in calls)
 
 
+def test_explain_takes_the_mode_from_who_knows(recorded: Path, capsys: Capture) -> None:
+    """A loopback address may be a tunnel to a vendor; --mode says so, and owners follow."""
+    owners = {}
+    for mode in ("self-hosted", "vendor"):
+        assert run(["explain", str(recorded), "--json", "--slowest", "1", "--mode", mode]) == 0
+        call = json.loads(capsys.readouterr().out)
+        owners[call["mode"]] = call["segments"][0]["owner"]
+    assert set(owners) == {"self-hosted", "vendor"}
+    assert owners["vendor"] != owners["self-hosted"]
+
+
 def test_explain_reads_standard_input(recorded: Path) -> None:
     """`-` is stdin."""
     with recorded.open() as file:
