@@ -29,11 +29,9 @@ def would_split(timeline: Timeline, mode: Mode, candidates: tuple[Segment, ...])
 
 
 def engine_of(timeline: Timeline) -> str:
-    """The engine the answer names: by fingerprint, by the source of its figures, by its server."""
+    """The engine the answer names, by its fingerprint or by its server."""
     if (timeline.fingerprint or "").startswith("vllm"):
         return "vllm"
-    for figure in timeline.reported:
-        return figure.source.split(".")[0]
     return timeline.path.server or ""
 
 

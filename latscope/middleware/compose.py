@@ -4,6 +4,7 @@ import inspect
 import io
 import logging
 import os
+import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,7 @@ Write: TypeAlias = Callable[[Recording], Iterator[None]]
 
 _ring = RingSink()
 _files: dict[str, JSONLSink] = {}
+_clients: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def instrument(
@@ -79,6 +81,7 @@ def instrument(
 
     detach(client)
     attach(client, done=done, context=snapshot)
+    _clients.add(client)
     return client
 
 
@@ -112,8 +115,20 @@ def recent(n: int | None = None) -> list[Recording]:
 
 def flush(timeout: float = 5.0) -> bool:
     """Waits until every finished call has reached its sinks; false when `timeout` s were not
-    enough. Synchronous, for runtimes that freeze between requests."""
+    enough. Synchronous, for runtimes that freeze between requests. A failed attempt that still
+    waits for a retry nobody announced is taken for finished."""
+    _settle()
     return worker.current().flush(timeout)
+
+
+def _settle() -> None:
+    from latscope.capture.instrument import settle
+
+    for client in list(_clients):
+        settle(client)
+
+
+worker.before_stop.append(_settle)
 
 
 def _work(recording: Recording, plan: "Plan", rate: float, writes: list[Write]) -> Iterator[None]:

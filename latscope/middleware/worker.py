@@ -10,6 +10,7 @@ the queue is full the whole call is dropped, counted and, once, logged.
 """
 
 import atexit
+import contextlib
 import logging
 import os
 import queue
@@ -166,8 +167,15 @@ def _flush_at_exit(worker: Worker) -> None:
         children.Finalize(None, _stop, args=(worker,), exitpriority=0)
 
 
+before_stop: list[Callable[[], None]] = []
+"""Called at the end of the process, before the last flush."""
+
+
 def _stop(worker: Worker) -> None:
     if worker is _worker:  # not one that a fork left behind: its thread lives in the parent
+        for last in before_stop:
+            with contextlib.suppress(Exception):
+                last()
         worker.stop()
 
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from latscope.attribution import LawBroken, check_laws, check_partition
+from latscope.attribution.figures import Figures, figures_of
 from latscope.attribution.model import OWNERS, SEGMENTS, Mode, Piece, Segment
 from latscope.attribution.owners import OWNERS_TABLE, mode_of, owner_of, provider_of
 from latscope.attribution.pace import bursts, pace
 from latscope.attribution.shares import dominant, segment_shares
-from latscope.timeline import Arrival
+from latscope.protocols.events import Reported
+from latscope.timeline import Arrival, build
 from latscope.units import MS, Span
 from tests.calls import DONE, attributed, delta, finish, metrics, stream, tokens, usage
 
@@ -275,3 +277,36 @@ def test_reported_queue_gives_way_last() -> None:
 
 def test_segments_of_owners_are_the_ones_pieces_can_have() -> None:
     assert (*OWNERS, "unattributed") == SEGMENTS
+
+
+def test_a_wider_figure_fills_no_part() -> None:
+    """Only figures that cover a part exactly are used; others are listed and left alone."""
+    timeline = build(stream([(100.0, delta("a")), (101.0, finish() + usage(1) + DONE)]))
+    wide = Reported(source="proxy", field="total", covers="server", ns=50 * MS)
+    assert figures_of(replace(timeline, reported=(wide,))) == (Figures(), ())
+
+
+def test_figures_need_to_know_when_the_request_was_sent() -> None:
+    """Without transport events there is no interval to hold them against."""
+    chunks = [(100.0, delta("a")), (101.0, finish() + usage(1, metrics=metrics(1, 2, 3)) + DONE)]
+    found = attributed(stream(chunks, connect=None, sent=None))
+    assert found.segment("prefill").ns == 0
+    assert "reported_contradicts_clock" in found.flags
+
+
+def test_prefill_alone_gives_way_to_the_clock() -> None:
+    chunks = [
+        (100.0, delta("a")),
+        (101.0, finish() + usage(1, metrics={"time_to_first_token_ms": 98.0}) + DONE),
+    ]
+    assert attributed(stream(chunks)).segment("prefill").ns / MS == pytest.approx(97.1)
+
+
+def test_prefill_alone_of_a_call_that_is_not_streamed() -> None:
+    body = (
+        b'{"object":"chat.completion","choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]'
+        b',"metrics":{"time_to_first_token_ms":80}}'
+    )
+    found = attributed(stream([(300.0, body)], kind="application/json", headers=299.0))
+    assert found.segment("prefill").ns == 80 * MS
+    assert [entry.candidates for entry in found.unsplit] == [("queue", "decode", "network")]

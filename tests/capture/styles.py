@@ -65,7 +65,7 @@ def o_next(client: Any) -> Any:
     return [first, shapes(stream), response_shape(stream.response)]
 
 
-def o_helper(client: Any) -> Any:
+def o_manager(client: Any) -> Any:
     with client.chat.completions.stream(**CHAT) as stream:
         events = [event.type for event in stream]
         return [type(stream), events, shape(stream.get_final_completion())]
@@ -148,7 +148,7 @@ OPENAI: dict[str, tuple[Callable[[Any], Any], Callable[[], Reply]]] = {
     "create": (o_create, bodies.chat),
     "stream": (o_stream, bodies.chat_stream),
     "next": (o_next, bodies.chat_stream),
-    "helper": (o_helper, bodies.chat_stream),
+    "manager": (o_manager, bodies.chat_stream),
     "raw": (o_raw, bodies.chat),
     "raw stream": (o_raw_stream, bodies.chat_stream),
     "streaming bytes": (o_streaming_bytes, bodies.chat_stream),
@@ -175,7 +175,7 @@ def a_stream(client: Any) -> Any:
     return [type(stream), shapes(stream), response_shape(stream.response)]
 
 
-def a_helper(client: Any) -> Any:
+def a_manager(client: Any) -> Any:
     with client.messages.stream(**MESSAGE) as stream:
         text = list(stream.text_stream)
         return [type(stream), text, shape(stream.get_final_message())]
@@ -242,7 +242,7 @@ def a_cut(client: Any) -> Any:
 ANTHROPIC: dict[str, tuple[Callable[[Any], Any], Callable[[], Reply]]] = {
     "create": (a_create, bodies.message),
     "stream": (a_stream, bodies.message_stream),
-    "helper": (a_helper, bodies.message_stream),
+    "manager": (a_manager, bodies.message_stream),
     "raw": (a_raw, bodies.message),
     "raw stream": (a_raw_stream, bodies.message_stream),
     "streaming bytes": (a_streaming_bytes, bodies.message_stream),

@@ -3,6 +3,7 @@
 import gc
 import tracemalloc
 from collections.abc import Iterator
+from typing import Any
 
 import httpx2
 import pytest
@@ -82,3 +83,12 @@ def test_abandoned_streams_do_not_pile_up(recordings: list[Recording]) -> None:
         assert client._transport.latscope_tap.open == set()  # type: ignore[attr-defined]
     assert [recording.end.reason for recording in recordings] == ["abandoned"] * 1000
     assert len({recording.call_id for recording in recordings}) == 1000
+
+
+def test_a_kept_response_keeps_no_payload(recordings: list[Recording]) -> None:
+    """The caller holds on to the response: what was recorded through it is not held with it."""
+    with httpx2.Client(transport=many(3)) as client:
+        attach(client, done=recordings.append)
+        response: Any = client.get("http://x/")
+        assert len(recordings[0].attempts[0].reads) == 3
+        assert response.stream._stream._attempt.reads == []

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import importlib
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx2
@@ -16,7 +16,7 @@ from latscope.capture.recorder import AttemptRecorder
 from latscope.capture.tap import Tap
 from latscope.recording import Recording
 from tests.capture import clients
-from tests.capture.scripted import Reply, chunk, serving, stream_head
+from tests.capture.scripted import Reply, chunk, serving, stream, stream_head
 
 
 @pytest.fixture(params=["httpx2", "httpx"])
@@ -258,3 +258,71 @@ def test_a_call_without_attempts_ends_complete() -> None:
     call.leave(None)
     assert recordings[0].attempts == ()
     assert recordings[0].end.reason == "complete"
+
+
+def test_a_source_is_closed_as_soon_as_it_is_left(recordings: list[Recording]) -> None:
+    """Broken out of, the source's iterator is closed at once, though somebody else holds it."""
+    held: list[Iterator[bytes]] = []
+    closed: list[str] = []
+
+    def parts() -> Iterator[bytes]:
+        try:
+            yield b"x"
+            yield b"y"
+        finally:
+            closed.append("closed")
+
+    class Source(httpx2.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            held.append(parts())
+            return held[0]
+
+    transport = httpx2.MockTransport(lambda request: httpx2.Response(200, stream=Source()))
+    with httpx2.Client(transport=transport) as client:
+        attach(client, done=recordings.append)
+        response = client.send(client.build_request("GET", "http://x/"), stream=True)
+        for _ in response.iter_raw():
+            break
+        assert closed == ["closed"]
+
+
+async def test_an_async_source_is_closed_as_soon_as_it_is_left(
+    library: Any, recordings: list[Recording]
+) -> None:
+    """The same for an asynchronous generator: not left to the event loop."""
+    held: list[Any] = []
+    closed: list[str] = []
+
+    async def parts() -> AsyncIterator[bytes]:
+        try:
+            yield b"x"
+            yield b"y"
+        finally:
+            closed.append("closed")
+
+    class Source(library.AsyncByteStream):  # type: ignore[misc]
+        def __aiter__(self) -> Any:
+            held.append(parts())
+            return held[0]
+
+    transport = library.MockTransport(lambda request: library.Response(200, stream=Source()))
+    async with library.AsyncClient(transport=transport) as client:
+        attach(client, done=recordings.append)
+        response = await client.send(client.build_request("GET", "http://x/"), stream=True)
+        source = aiter(response.stream._stream)
+        assert await anext(source) == b"x"
+        await source.aclose()
+        assert closed == ["closed"]
+        await response.aclose()
+
+
+def test_an_exception_handled_around_a_call_is_not_its_end(recordings: list[Recording]) -> None:
+    """A call made while a cancellation is being handled, and closed early, was not cancelled."""
+    with serving(stream(b"x")) as server, httpx2.Client() as client:
+        attach(client, done=recordings.append)
+        try:
+            raise asyncio.CancelledError
+        except asyncio.CancelledError:
+            request = client.build_request("GET", server.url)
+            client.send(request, stream=True).close()
+    assert recordings[0].end.reason == "closed"

@@ -88,6 +88,17 @@ def test_instrumenting_again_replaces(client: httpx2.Client, url: str) -> None:
     assert (len(first.calls), len(second.calls)) == (0, 1)
 
 
+def test_a_failed_attempt_nobody_retried_is_not_lost(client: httpx2.Client, url: str) -> None:
+    """An SDK whose calls are not hooked (only its HTTP client is instrumented) may retry; at a
+    flush a failed attempt that still waits for that is a call of its own."""
+    kept = Kept()
+    latscope.instrument(client, sink=kept)
+    client.get(url, headers={"x-stainless-retry-count": "0"})  # the server has no GET: 501
+    assert kept.calls == []
+    assert latscope.flush()
+    assert [call.attempts[-1].status for call in kept.calls] == [501]
+
+
 def test_several_sinks_are_each_given_every_call(
     client: httpx2.Client, url: str, tmp_path: Path
 ) -> None:

@@ -164,3 +164,10 @@ def test_reads_that_bring_no_body_bytes_are_passed_over() -> None:
     more = replace(only, reads=(early, first, *only.reads[1:]))
     timeline = build(replace(recording, attempts=(more,)))
     assert ms(timeline.first_byte_ns) == 20.0
+
+
+def test_a_frame_past_the_limit_is_flagged() -> None:
+    huge = b": " + b"x" * (9 * 1024 * 1024) + b"\n\n"
+    timeline = build(stream([(20.0, delta("a") + huge), (30.0, DONE)]))
+    assert "frame_truncated" in timeline.flags
+    assert timeline.verdict == "complete"
