@@ -5,6 +5,7 @@ user can cause is one line on stderr and an exit code: 2 wrong usage, 3 unusable
 130 interrupted. stdout carries results only.
 """
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -20,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "probe": ("latscope.cli.probe", "probe_command", "send calls to an endpoint and split them"),
     "explain": ("latscope.cli.explain", "explain_command", "where recorded calls spent their time"),
     "run": ("latscope.cli.run", "run_command", "record a program's calls without changing it"),
+    "kv": ("latscope.cli.kv", "kv_command", "memory of the KV cache, and what fits"),
     "sim": ("latscope.cli.sim", "sim_group", "the simulated server"),
 }
 """Name -> (module, attribute, one line of help), in the order help shows them."""
@@ -75,8 +77,7 @@ def run(arguments: list[str] | None = None) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.UsageError as error:
-        hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        return _complain(" ".join(error.format_message().split()) + hint, 2)
+        return _misused(error)
     except click.ClickException as error:
         return _complain(" ".join(error.format_message().split()), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -86,10 +87,20 @@ def run(arguments: list[str] | None = None) -> int:
     return outcome if isinstance(outcome, int) else 0
 
 
+def _misused(error: click.UsageError) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)  # the help itself, as it is laid out
+        return 2
+    hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+    return _complain(" ".join(error.format_message().split()) + hint, 2)
+
+
 def _bug(error: Exception) -> int:
     """A fault of latscope's own. The message is left out: it may quote what it stumbled over."""
     if os.environ.get("LATSCOPE_DEBUG"):
         raise error
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
+        return _complain(f"the output cannot be written: {error.strerror}", 3)
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -101,7 +112,9 @@ def _bug(error: Exception) -> int:
 
 
 def _complain(text: str, code: int) -> int:
-    click.echo(f"latscope: {text}", err=True)
+    from latscope.cli.output import say
+
+    say(text)
     return code
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,14 +34,15 @@ class Screen:
     def lines(self, texts: Iterable[Text]) -> None:
         for text in texts:
             text.rstrip()
+            text.plain = harmless(text.plain)
             self.console.print(text, soft_wrap=True, highlight=False)
 
     def note(self, text: str) -> None:
         """A quiet line."""
-        self.console.print(Text(text, "dim"), soft_wrap=True)
+        self.console.print(Text(harmless(text), "dim"), soft_wrap=True)
 
     def rule(self, title: str) -> None:
-        said = f"── {title} "
+        said = f"── {harmless(title)} "
         self.console.print(Text(said + "─" * max(0, self.width - len(said)), "bold"))
 
 
@@ -58,15 +60,28 @@ def screen() -> Screen:
     return Screen(console=console, width=console.width, colours=colours)
 
 
+def harmless(text: str) -> str:
+    """The text with each control or direction character as `\ufffd`: what a server or a file says
+    must not steer the terminal, nor start a line of its own."""
+    return "".join("\ufffd" if unicodedata.category(char) in STEERING else char for char in text)
+
+
+STEERING = ("Cc", "Cf", "Zl", "Zp")
+
+
 def say(text: str) -> None:
     """Talk: one line on stderr."""
-    click.echo(f"latscope: {text}", err=True)
+    click.echo(f"latscope: {harmless(text)}", err=True)
 
 
 def json_line(value: Mapping[str, Any]) -> None:
     """One JSON line on stdout, out at once."""
-    click.echo(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
-    sys.stdout.flush()
+    try:
+        click.echo(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Without its errno click leaves it alone; with it click would end the process with 1.
+        raise BrokenPipeError from None
 
 
 def open_sink(path: Path | None) -> JSONLSink | None:

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,8 @@ class _Session:
     troubles: Counter[str] = field(default_factory=Counter)
     advice: dict[str, None] = field(default_factory=dict)
     lost_model: bool = False
+    offered: str = ""
+    warm_up_trouble: str | None = None
     progress: Progress = field(default_factory=Progress)
 
     def take(self, result: Result) -> None:
@@ -97,8 +100,7 @@ class _Session:
 
     def _take_warm_up(self, found: Outcome) -> None:
         self.warm_up = found.call
-        if found.trouble is not None:
-            say(f"warm-up, not counted: {found.trouble}")
+        self.warm_up_trouble = found.trouble
 
     def _take_call(self, found: Outcome) -> None:
         if found.trouble is None:
@@ -110,15 +112,27 @@ class _Session:
         if found.call is not None:
             self.calls.append(found.call)
             if self.as_json:
+                self.progress.end()  # on a terminal both streams share the row
                 json_line(to_mapping(found.call))
         self.progress.step(found.result.number, self.load.calls)
 
+    def say(self, text: str) -> None:
+        """Talk in the middle of a run: the progress line makes room for it."""
+        self.progress.end()
+        say(text)
+
     def report(self) -> None:
         self.progress.end()
+        if self.warm_up_trouble is not None and (
+            self.completed or self.warm_up_trouble not in self.troubles
+        ):
+            say(f"warm-up, not counted: {self.warm_up_trouble}")
         for text, times in self.troubles.items():
             say(f"{text}{f' ({times} calls)' if times > 1 else ''}")
         for text in self.advice:
             say(text)
+        if self.offered:
+            say(self.offered)
         if self.as_json or not self.calls:
             return
         from latscope.cli import show
@@ -143,12 +157,10 @@ class _Session:
 async def _run(session: _Session, prompt: Callable[[], str]) -> None:
     session.progress.begin(f"{session.load.calls} calls to {session.ask.target.name}")
     session.ask = await run(
-        session.ask, session.load, prompt=prompt, hand_over=session.take, say=say
+        session.ask, session.load, prompt=prompt, hand_over=session.take, say=session.say
     )
     if session.lost_model:
-        names = offered(await models(session.ask), session.ask.model)
-        if names:
-            say(names)
+        session.offered = offered(await models(session.ask), session.ask.model)
 
 
 def _warm_up_line(call: Attribution) -> str:
@@ -167,6 +179,8 @@ def _warm_up_line(call: Attribution) -> str:
 
 
 def _ask(target: str, given: Mapping[str, Any]) -> Ask:
+    if not given["model"].strip():
+        raise UsageError("--model is empty: name the model to ask")
     found = targets.target(target, api=given["api"], key_variable=given["key_env"])
     return Ask(
         target=found,
@@ -180,6 +194,9 @@ def _ask(target: str, given: Mapping[str, Any]) -> Ask:
 
 
 def _load(given: Mapping[str, Any]) -> Load:
+    for name in ("rate", "timeout"):
+        if given[name] is not None and not isfinite(given[name]):
+            raise UsageError(f"--{name} needs a finite number")
     if given["rate"] is not None and given["concurrency"] > 1:
         raise UsageError("give --rate (open loop) or --concurrency (closed loop), not both")
     return Load(
@@ -229,6 +246,8 @@ def _header(text: str) -> tuple[str, str]:
     name, value = name.strip(), value.strip()
     sound = name.isascii() and value.isascii() and (name + value).isprintable()
     if not colon or not name or " " in name or not sound:
-        # The value is not repeated: it may be a secret.
-        raise UsageError(f"-H needs 'Name: value' in plain ASCII, not {name[:40]!r}")
+        # Nothing of it is repeated: it may be a secret, before a missing colon too.
+        raise UsageError("-H needs 'Name: value' in plain ASCII")
+    if name.lower() in ("content-length", "transfer-encoding", "connection"):
+        raise UsageError(f"-H: {name} is not for the user to set; leave it out")
     return name, value

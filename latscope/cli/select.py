@@ -48,10 +48,12 @@ def selection(
     now: datetime | None = None,
 ) -> Selection:
     now = now or datetime.now(UTC)
+    if call_id is not None and not call_id.strip():
+        raise UsageError("--id is empty: give (the start of) a call's id")
     return Selection(
         since=moment(since, "--since", now),
         until=moment(until, "--until", now),
-        test=where.parse(where_text) if where_text else None,
+        test=where.parse(where_text) if where_text is not None else None,
         call_id=call_id,
     )
 
@@ -72,11 +74,11 @@ def moment(text: str | None, option: str, now: datetime) -> datetime | None:
     if text is None:
         return None
     ago = AGO.fullmatch(text.strip())
-    if ago is not None:
-        return now - timedelta(seconds=float(ago[1]) * SECONDS[ago[2]])
     try:
+        if ago is not None:
+            return now - timedelta(seconds=float(ago[1]) * SECONDS[ago[2]])
         found = datetime.fromisoformat(text.strip())
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UsageError(
             f"{option}: {text!r} is no time: give one like 2026-11-29T10:00:00Z, or 15m, 2h, 3d"
         ) from error

@@ -97,16 +97,19 @@ def _read_lines(
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
+        sound = _is_json(line)
         if broken:
+            if count == 0 and not sound:
+                raise InputError(f"{name}:{broken}: not JSON; {_WANTED}")
             tell(f"{name}:{broken}: not JSON; left out, the lines after it were read")
             broken = 0
-        if _is_json(line):
+        if sound:
             yield read_text(line, where=f"{name}:{number}")
             count += 1
-        elif number == 1:
-            raise InputError(f"{name}:1: not JSON; {_WANTED}")
         else:
             broken = number
+    if count == 0 and broken:
+        raise InputError(f"{name}:{broken}: not JSON; {_WANTED}")
     if count == 0:
         raise InputError(f"{name}: holds no recording; {_WANTED}")
     if broken:

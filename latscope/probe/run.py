@@ -154,9 +154,18 @@ async def _open_loop(state: _Run, load: Load) -> None:
 
 
 async def _together(calls: list[Awaitable[None]]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for call in calls:
-            group.create_task(_as_coroutine(call))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                group.create_task(_as_coroutine(call))
+    except BaseExceptionGroup as found:
+        # What stopped them (a reader that has gone, say) is told apart by its own type.
+        raise _first(found) from None
+
+
+def _first(found: BaseExceptionGroup[BaseException]) -> BaseException:
+    error = found.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
 async def _as_coroutine(call: Awaitable[None]) -> None:

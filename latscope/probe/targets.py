@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from latscope.errors import UsageError
 from latscope.protocols.dialect import Api
@@ -109,6 +109,9 @@ def target(text: str, *, api: str | None = None, key_variable: str | None = None
     if api is not None:
         found = replace(found, api=_api(api))
     if key_variable is not None:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key_variable):
+            # Not repeated: it may be the key itself.
+            raise UsageError("--key-env takes the name of a variable, not the key itself")
         found = replace(found, key_variable=key_variable)
     return found
 
@@ -139,20 +142,35 @@ def _from_url(text: str) -> Target:
         names = ", ".join(VENDORS)
         raise UsageError(f"unknown target {text!r}: {hint}Give a URL or one of {names}")
     url = text if "//" in text else f"{_guessed_scheme(text)}://{text}"
-    parts = urlsplit(url)
+    parts = _split(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError("the target is no http or https URL: give one like http://127.0.0.1:8000")
     if parts.username or parts.password:
         raise UsageError(
             "the URL holds a user name or password: give a key with --key-env or a header with -H"
         )
+    if parts.query:
+        raise UsageError(
+            "the URL holds a query, which a probe cannot send along: give its address without it"
+        )
     _check_port(url)
     base, api = _base(f"{parts.scheme}://{parts.netloc}", parts.path)
     for name, row in VENDORS.items():
         known = urlsplit(row.base_url)
         if known.hostname == parts.hostname and row.key_variable and parts.scheme == "https":
+            base = base if parts.path.strip("/") else row.base_url
             return replace(row, base_url=base, api=api or row.api, vendor=name)
     return Target(base_url=base, api=api or "chat")
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise UsageError(
+            "the target is no URL (a bracket without its other?): give one like"
+            " http://127.0.0.1:8000"
+        ) from error
 
 
 def _base(origin: str, path: str) -> tuple[str, Api | None]:

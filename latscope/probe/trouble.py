@@ -54,9 +54,16 @@ def trouble(result: Result, call: Attribution | None, timeout_s: float) -> str |
     ask = result.ask
     case = Case(result=result, call=call, timeout_s=timeout_s, message=_message(result.head))
     said = next((line for row in ROWS if (line := row(case)) is not None), None)
-    if said is not None and ask.key:
-        said = said.replace(ask.key, "(key)")
+    if said is not None:
+        for secret in _secrets(ask):
+            said = said.replace(secret, "(key)")
     return None if said is None else " ".join(said.split())
+
+
+def _secrets(ask: Ask) -> list[str]:
+    """The key, and whatever else was given in a header, whole and without its scheme's name."""
+    given = [ask.key or "", *(part for _, value in ask.headers for part in (value, *value.split()))]
+    return sorted({text for text in given if len(text) >= 8}, key=len, reverse=True)
 
 
 def unknown_model(result: Result) -> bool:
@@ -98,6 +105,15 @@ def eaten_line(call: Attribution, ask: Ask) -> str:
         f"reasoning used all {call.reasoning_tokens} tokens of the cap, so no visible token came:"
         f" raise --max-tokens ({cap_name(ask)} was {ask.max_tokens}), or ask for less reasoning"
         """ with --extra-body '{"reasoning_effort": "low"}'"""
+    )
+
+
+def _undecodable(case: Case) -> str | None:
+    if not isinstance(case.result.error, httpx2.DecodingError):
+        return None
+    return (
+        f"{case.where} answered with a body that is not in the encoding its headers name:"
+        " see the server or a proxy on the way, or ask for none with -H 'Accept-Encoding: identity'"
     )
 
 
@@ -231,7 +247,12 @@ def _cut(case: Case) -> str | None:
         return None
     if case.result.status is None:
         why = _brief(case.result.error) if case.result.error else "no answer"
-        return f"{case.where} dropped the connection before answering ({why}): see the server's log"
+        plain = case.ask.target.base_url.startswith("http://")
+        tls = ", or use https:// if it speaks TLS" if plain else ""
+        return (
+            f"{case.where} dropped the connection before answering ({why}):"
+            f" see the server's log{tls}"
+        )
     return (
         f"{case.where} ended the stream before its terminal event: the server or a proxy dropped"
         " the connection; see their logs and timeouts"
@@ -242,11 +263,17 @@ def _in_band(case: Case) -> str | None:
     if case.call is None or case.call.status != "error":
         return None
     kind = case.call.error.type if case.call.error else "error"
+    if kind == "unexpected_body":
+        return (
+            f"{case.where} answered {case.result.status} with a body that is no"
+            f" {case.ask.target.api} answer: check the URL's path and --api"
+        )
     said = f": {case.message[:QUOTE]}" if case.message else ""
     return f"{case.where} answered 200, then an error inside the answer, {kind}{said}"
 
 
 ROWS: tuple[Callable[[Case], str | None], ...] = (
+    _undecodable,
     _interrupted,
     _unresolvable,
     _tls,

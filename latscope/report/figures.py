@@ -67,6 +67,8 @@ def duration(ns: Ns | None, resolution_ns: Ns = 1, unit: Unit | None = None) -> 
     if ns is None:
         return UNKNOWN
     unit = unit or unit_for(abs(ns))
+    if unit == "us" and round(abs(ns) / US) >= 1000:
+        unit = "ms"  # rounding would make it 1000 µs
     return f"{number(ns, resolution_ns, unit)} {_NAME[unit]}"
 
 
@@ -89,9 +91,17 @@ def value(figure: Figure, unit: Unit) -> str:
     if figure.ns == 0 and figure.exact:
         return "none"
     if figure.ns == figure.low_ns and not figure.exact:
-        return f"≥{duration(figure.ns, figure.resolution_ns, unit)}"
+        return f"≥{_at_least(figure, unit)}"
     half = (figure.high_ns - figure.low_ns) // 2
     return duration(figure.ns, max(half, figure.resolution_ns), unit)
+
+
+def _at_least(figure: Figure, unit: Unit) -> str:
+    """A hard minimum is rounded down: the one thing it says must be true."""
+    places = decimals(figure.ns, figure.resolution_ns, unit)
+    step = 10.0**-places
+    down = floor(figure.ns / _NS[unit] / step + 1e-9) * step
+    return f"{_fixed(down, places)} {_NAME[unit]}" if down else f">0 {_NAME[unit]}"
 
 
 def bounds(figure: Figure, unit: Unit) -> str:

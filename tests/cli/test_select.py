@@ -61,3 +61,15 @@ def test_what_is_no_time_is_refused() -> None:
     """With the option's name and an example."""
     with pytest.raises(UsageError, match="--until: 'yesterday' is no time"):
         moment("yesterday", "--until", NOW)
+
+
+@pytest.mark.parametrize("options", [{"where": ""}, {"call_id": ""}, {"since": "99999999999w"}])
+def test_an_empty_filter_is_no_filter_that_lets_all_through(options: dict[str, str]) -> None:
+    """A shell variable that is not set must not select every call."""
+    with pytest.raises(UsageError):
+        selection(
+            since=options.get("since"),
+            until=None,
+            where_text=options.get("where"),
+            call_id=options.get("call_id"),
+        )

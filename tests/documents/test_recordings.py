@@ -171,7 +171,7 @@ def test_a_folder_is_no_recording_file(tmp_path: Path) -> None:
     [
         (b"\x89PNG", r":1: not JSON; a recording file holds one latscope.recording/1 object"),
         (b"", r": holds no recording; a recording file"),
-        (b"\n\nx", r": holds no recording; a recording file"),
+        (b"\n\nx", r":3: not JSON; a recording file"),
         (b"[]", r":1: not a recording but a JSON list$"),
         (b"{}", r":1: has no schema; a recording says latscope.recording/1$"),
         (b'{"schema": 7}', r":1: schema '7' is no recording; this needs latscope.recording/1$"),
@@ -346,3 +346,12 @@ recordings = st.builds(
 def test_every_recording_survives_its_file_form(recording: Recording) -> None:
     """Any recording that capture could make is read as it was."""
     assert read_text(to_line(recording)) == recording
+
+
+def test_a_broken_first_line_costs_only_itself(tmp_path: Path) -> None:
+    """The writer was killed in its first line; the next one appended whole lines after it."""
+    line = to_line(CALL)
+    path = written(tmp_path, line[:40], line, line)
+    problems: list[str] = []
+    assert len(list(read(path, problems=problems))) == 2
+    assert problems == [f"{path}:1: not JSON; left out, the lines after it were read"]

@@ -24,6 +24,8 @@ from latscope.probe.targets import VENDORS, key, target
         ("openai", "https://api.openai.com/v1/chat/completions"),
         ("Anthropic", "https://api.anthropic.com/v1/messages"),
         ("perplexity", "https://api.perplexity.ai/chat/completions"),
+        ("https://api.groq.com", "https://api.groq.com/openai/v1/chat/completions"),
+        ("https://openrouter.ai/", "https://openrouter.ai/api/v1/chat/completions"),
         ("ollama", "http://127.0.0.1:11434/v1/chat/completions"),
     ],
 )

@@ -61,3 +61,12 @@ def test_counts_and_units() -> None:
     """Thousands are set apart; the unit follows the whole picture's length."""
     assert [count(n) for n in (None, 7, 12_345)] == ["—", "7", "12 345"]
     assert [unit_for(ns) for ns in (999 * US, MS, 9 * S, 10 * S)] == ["us", "ms", "ms", "s"]
+
+
+def test_a_hard_minimum_is_never_rounded_up() -> None:
+    least = Figure(ns=900_600_000, low_ns=900_600_000, high_ns=905_000_000)
+    assert value(least, "ms") == "≥900 ms"
+
+
+def test_a_thousand_microseconds_are_a_millisecond() -> None:
+    assert duration(999_700, 1000) == "1.00 ms"
