@@ -78,6 +78,14 @@ OWNERS_TABLE: tuple[Owner, ...] = (
         lever="pool limits, event-loop hygiene",
     ),
     Owner(
+        segment="client",
+        part="pool_wait",
+        vendor="you: the calling process",
+        self_hosted="you: the calling process",
+        on_device="you: the calling process",
+        lever="reuse one client (its first call pays for its set-up), raise pool limits",
+    ),
+    Owner(
         segment="unattributed",
         vendor="-",
         self_hosted="-",

@@ -146,25 +146,26 @@ def _flags(
     recording: Recording, stream: Stream | None, tokens: tuple[Arrival, ...]
 ) -> tuple[str, ...]:
     """What a reader of the figures must know, in fixed words (docs/attribution.md)."""
-    flags = []
-    if stream is not None:
-        if any(event.opens_think for event in stream.events):
-            flags.append("inline_think")
-        if stream.dialect is None:
-            flags.append("unknown_dialect")
-        if stream.truncated:
-            flags.append("frame_truncated")
-        if stream.streamed and len(tokens) > 1 and len({a.read for a in tokens}) == 1:
-            flags.append("one_read")
-        if len({a.choice for a in tokens}) > 1:
-            flags.append("several_choices")
-        if any(event.kind == "unknown" for event in stream.events):
-            flags.append("unknown_events")
+    flags = [] if stream is None else _stream_flags(stream, tokens)
     if _shared(recording):
         flags.append("shared_connection")
     if recording.broken:
         flags.append("capture_incomplete")
     return tuple(flags)
+
+
+def _stream_flags(stream: Stream, tokens: tuple[Arrival, ...]) -> list[str]:
+    together = stream.streamed and len(tokens) > 1 and len({a.read for a in tokens}) == 1
+    held = {
+        "inline_think": any(event.opens_think for event in stream.events),
+        "unknown_dialect": stream.dialect is None,
+        "frame_truncated": stream.truncated,
+        "unreadable_body": stream.unreadable,
+        "one_read": together,
+        "several_choices": len({a.choice for a in tokens}) > 1,
+        "unknown_events": any(event.kind == "unknown" for event in stream.events),
+    }
+    return [flag for flag, holds in held.items() if holds]
 
 
 def _shared(recording: Recording) -> bool:

@@ -33,6 +33,8 @@ class Stream:
     frames: int
     streamed: bool
     truncated: bool
+    unreadable: bool
+    """Bytes came in a coding that could not be undone: their times count, no more."""
     reads: tuple[Read, ...]
     since_ns: Ns
 
@@ -47,7 +49,9 @@ class Stream:
 
 def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Stream:
     """`since_ns`: when the headers had come; the first body byte cannot have come for us before."""
-    reads = _with_bytes(attempt.reads)
+    unreadable = attempt.body is None and attempt.events is None
+    unreadable = unreadable and any(read.wire_bytes for read in attempt.reads)
+    reads = tuple(attempt.reads) if unreadable else _with_bytes(attempt.reads)
     found = [] if attempt.body is None else frames(attempt)
     dialect = detect(path, attempt.body, found)
     if attempt.body is None and attempt.events is not None:
@@ -63,6 +67,7 @@ def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Stream:
         frames=len(found),
         streamed=_streamed(attempt, found),
         truncated=any(frame.truncated for frame in found),
+        unreadable=unreadable,
         reads=reads,
         since_ns=since_ns,
     )

@@ -8,6 +8,8 @@ from latscope.units import Ns
 
 STOPPED = frozenset({"closed", "cancelled", "abandoned"})
 POOL_TIMEOUT = "PoolTimeout"
+CORRUPT = "encoding: corrupt"
+"""How wire.codings begins to say that a body is not in the coding it claims."""
 
 
 def end_of(recording: Recording, stream: Stream | None) -> Ns:
@@ -40,8 +42,11 @@ def judge(recording: Recording, stream: Stream | None) -> tuple[Verdict, Failure
     stated = _stated(stream)
     if stated:
         return "error", Failure(type=stated, phase=_waiting(stream))
-    if _finished(stream, attempt):
+    corrupt = any(note.startswith(CORRUPT) for note in recording.broken)
+    if _finished(stream, attempt) and not (corrupt and stream.unreadable):
         return "complete", None
+    if corrupt:
+        return "error", Failure(type="undecodable_body", phase=_waiting(stream))
     if recording.end.reason in STOPPED:
         return "cancelled", None
     error = attempt.error_type or (
@@ -91,9 +96,9 @@ def _stated(stream: Stream) -> str:
 
 
 def _finished(stream: Stream, attempt: Attempt) -> bool:
-    """A terminal event, or a finish reason for every choice that spoke; for a dialect not known,
-    a body read to its end."""
-    if stream.dialect is None:
+    """A terminal event, or a finish reason for every choice that spoke; for a dialect not known
+    or a body that could not be decoded, a body read to its end."""
+    if stream.dialect is None or (stream.unreadable and not attempt.error_type):
         return bool(stream.reads) and attempt.mark("body.end") is not None
     if any(event.kind == "done" for event in stream.events):
         return True

@@ -64,8 +64,8 @@ def test_a_silent_server_leaves_queue_and_prefill_joined() -> None:
     assert own(found, "decode") == pytest.approx(19 * 20 - 25)
     assert found.dominant == "decode"
     assert any("--enable-per-request-metrics (from 0.25.0)" in way for way in biggest.would_split)
-    assert "record about 50 calls of mixed prompt length" in biggest.would_split
-    assert "latscope calibrate" in biggest.would_split
+    for way in ("record about 50 calls of mixed prompt length", "latscope calibrate"):
+        assert any(said.startswith(way) for said in biggest.would_split)
 
 
 def test_the_silence_of_a_far_server_may_be_the_network() -> None:

@@ -1,5 +1,7 @@
 """How a call ended, and where its wall time ends."""
 
+from dataclasses import replace
+
 import pytest
 
 from latscope.recording import EventRow
@@ -131,8 +133,6 @@ def test_a_redirect_nobody_followed_is_an_error() -> None:
 
 def test_kept_events_stand_in_for_a_body_that_was_not_kept() -> None:
     """A recording cut to timings still has its tokens, their times and its usage."""
-    from dataclasses import replace
-
     chunks = [(20.0, delta("a")), (30.0, delta("b")), (31.0, finish() + usage(2) + DONE)]
     full = stream(chunks)
     ends = [read.body_offset for read in full.attempts[0].reads]
@@ -152,3 +152,24 @@ def test_kept_events_stand_in_for_a_body_that_was_not_kept() -> None:
     assert [ms(arrival.at.latest) for arrival in timeline.arrivals] == [20.0, 30.0]
     assert timeline.usage.output_tokens == 2
     assert (timeline.verdict, ms(timeline.wall_ns)) == ("complete", 31.0)
+
+
+def test_a_body_that_is_not_what_its_coding_says_is_an_error() -> None:
+    """The caller's client raised; the bytes say why."""
+    broken = replace(attempt([(20.0, b"x")], end=20.0), body=None)
+    note = "encoding: corrupt gzip data: incorrect header check"
+    timeline = build(call(broken, reason="closed", stop=21.0, broken=(note,)))
+    assert timeline.verdict == "error"
+    assert timeline.failure is not None
+    assert timeline.failure.type == "undecodable_body"
+
+
+def test_a_coding_we_cannot_read_is_not_the_servers_failure() -> None:
+    """The caller had its answer; only its meaning is lost to us."""
+    coded = replace(attempt([(20.0, b"x"), (30.0, b"y")]), body=None)
+    unread = replace(coded, reads=tuple(read._replace(body_offset=0) for read in coded.reads))
+    timeline = build(call(unread, broken=("encoding: cannot read content-encoding 'snappy'",)))
+    assert (timeline.verdict, ms(timeline.wall_ns)) == ("complete", 30.0)
+    assert ms(timeline.first_byte_ns) == 20.0
+    assert timeline.first_token_ns is None
+    assert "unreadable_body" in timeline.flags
