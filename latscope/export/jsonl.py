@@ -6,6 +6,7 @@ never mix, and a killed process leaves whole lines and at most one cut short at 
 next writer starts on a fresh line.
 """
 
+import contextlib
 import logging
 import os
 import stat
@@ -38,6 +39,7 @@ class JSONLSink:
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._file: int | None = None
+        self._reader: int | None = None
         self._torn = False
         self._said = False
         self._closed = False
@@ -52,7 +54,8 @@ class JSONLSink:
         for piece in line_pieces(recording):
             pieces.append(piece)
             yield
-        line = "".join((*pieces, "\n")).encode("utf-8")
+        # A tag may hold half a surrogate pair (a file's name with bytes that are no UTF-8).
+        line = "".join((*pieces, "\n")).encode("utf-8", "replace")
         with self._locked():
             self._append(line)
 
@@ -65,7 +68,7 @@ class JSONLSink:
     def _append(self, line: bytes) -> None:
         try:
             file = self._open()
-            line = b"\n" + line if self._torn else line
+            line = b"\n" + line if self._ends_torn() else line
             # The interpreter lock is free during the write. A full disk may take part of a line:
             # the rest is not sent after it, since another process may have written in between.
             wrote = os.write(file, line)
@@ -76,7 +79,8 @@ class JSONLSink:
             self.lost += 1
             if not self._said:
                 self._said = True
-                log.warning("recordings are being lost: cannot write %s: %s", self.path, error)
+                with contextlib.suppress(Exception):  # a handler's fault is not the recording's
+                    log.warning("recordings are being lost: cannot write %s: %s", self.path, error)
             return
         self.written += 1
         self._said = False
@@ -85,10 +89,20 @@ class JSONLSink:
         if self._closed:
             raise OSError("the sink is closed")
         if self._file is None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            # Opening a named pipe nobody reads would wait for ever: not blocking, it is an error.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
             self._file = os.open(self.path, flags, 0o600)
-            self._torn = _ends_torn(self.path)
+            os.set_blocking(self._file, True)
+            self._reader = _reader(self._file, self.path)
         return self._file
+
+    def _ends_torn(self) -> bool:
+        """Whether the file's last line has no end: a writer was killed, or the disk was full. Asked
+        before every line, for other processes write to the file too."""
+        if self._reader is None:
+            return self._torn
+        size = os.fstat(self._reader).st_size
+        return size > 0 and os.pread(self._reader, 1, size - 1) != b"\n"
 
     def close(self) -> None:
         """Closes the file; a recording that comes later is lost, and counted."""
@@ -96,9 +110,10 @@ class JSONLSink:
             self.before_close()
         with self._locked():
             self._closed = True
-            if self._file is not None:
-                os.close(self._file)
-                self._file = None
+            for file in (self._file, self._reader):
+                if file is not None:
+                    os.close(file)
+            self._file = self._reader = None
 
     def __enter__(self) -> Self:
         return self
@@ -115,13 +130,16 @@ class JSONLSink:
         return f"JSONLSink({str(self.path)!r})"
 
 
-def _ends_torn(path: Path) -> bool:
-    """Whether the file's last line has no end: a process was killed while it wrote."""
+def _reader(file: int, path: Path) -> int | None:
+    """The regular file open for writing, open for reading; null for another kind of file, and
+    where reading is not allowed: the worst case is one line joined to a torn one."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode) or not path.stat().st_size:
-            return False
-        with path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) != b"\n"
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return None
+        reader = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return False  # write-only for us; the worst case is one line joined to a torn one
+        return None
+    if os.path.samestat(os.fstat(reader), os.fstat(file)):
+        return reader
+    os.close(reader)
+    return None

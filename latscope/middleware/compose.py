@@ -2,7 +2,6 @@
 
 import inspect
 import io
-import logging
 import os
 import weakref
 import zlib
@@ -19,8 +18,6 @@ from latscope.recording import Recording, Sample
 
 if TYPE_CHECKING:
     from latscope.middleware.pipeline import Plan
-
-log = logging.getLogger("latscope")
 
 Client = TypeVar("Client")
 Sink: TypeAlias = Any
@@ -180,9 +177,11 @@ def _safely(sink: Sink) -> Write:
         nonlocal failing
         try:
             yield from steps(recording)
-        except Exception as error:
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # one that calls sys.exit must not cost the others theirs
             if not failing:
-                log.warning("a sink fails, recordings are lost: %s", type(error).__name__)
+                worker.warn("a sink fails, recordings are lost: %s", type(error).__name__)
             failing = True
         else:
             failing = False
@@ -190,12 +189,16 @@ def _safely(sink: Sink) -> Write:
     return write
 
 
+def _is_async(call: Any) -> bool:
+    return any(map(inspect.iscoroutinefunction, (call, getattr(call, "__call__", None))))  # noqa: B004
+
+
 def _steps(sink: Sink) -> Write:
     if isinstance(sink, JSONLSink):
         sink.before_close = flush
         return sink.write_slowly
     call = getattr(sink, "write", sink)
-    if not callable(call) or isinstance(sink, io.IOBase) or inspect.iscoroutinefunction(call):
+    if not callable(call) or isinstance(sink, io.IOBase) or _is_async(call):
         raise UsageError(f"a sink is called with a recording, or has write(recording): {sink!r}")
 
     def steps(recording: Recording) -> Iterator[None]:

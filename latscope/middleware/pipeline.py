@@ -146,9 +146,17 @@ def _mask(recording: Recording, plan: Plan) -> Slowly:
 def _blank(recording: Recording) -> Recording:
     """Times, sizes and status, and nothing anybody wrote."""
     attempts = [
-        replace(attempt, headers=(), body=None, events=None) for attempt in recording.attempts
+        replace(attempt, headers=(), body=None, events=None, encoding=None, error_type=None)
+        for attempt in recording.attempts
     ]
-    return replace(recording, attempts=tuple(attempts), request=None, masked=True)
+    return replace(
+        recording,
+        target=replace(recording.target, host=recording.target.host.rpartition("@")[2], path=""),
+        end=replace(recording.end, detail=None),
+        attempts=tuple(attempts),
+        request=None,
+        masked=True,
+    )
 
 
 def _let_go(recording: Recording) -> Recording:

@@ -39,6 +39,13 @@ LIMIT = 1000
 EXIT_S = 2.0
 """How long the end of the interpreter waits for recordings still in the queue."""
 
+
+def warn(message: str, *about: object) -> None:
+    """Logs; whatever the application's filters and handlers do, nothing is raised."""
+    with contextlib.suppress(Exception):
+        log.warning(message, *about)
+
+
 Job = Callable[[], Iterator[None]]
 """All the work for one recording; run by iterating."""
 
@@ -91,7 +98,7 @@ class Worker:
         self._queue.put(reached)
         done = reached.wait(timeout)
         if not done:
-            log.warning("flush: recordings still wait after %g s, one of them in work", timeout)
+            warn("flush: recordings still wait after %g s, one of them in work", timeout)
         self._say_dropped()
         return done
 
@@ -130,7 +137,7 @@ class Worker:
             try:
                 self._work(item())
             except BaseException as error:  # a sink may even call sys.exit
-                log.warning("a recording was lost: %s", type(error).__name__)
+                warn("a recording was lost: %s", type(error).__name__)
             self._say_dropped()
             del item  # not kept until the next call comes
 
@@ -148,7 +155,7 @@ class Worker:
         # be slow, and a warning may be an error.
         if self.dropped and not self._said:
             self._said = True
-            log.warning("more calls than can be recorded: at least %d dropped", self.dropped)
+            warn("more calls than can be recorded: at least %d dropped", self.dropped)
 
 
 _worker = Worker()

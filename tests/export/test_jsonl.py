@@ -8,10 +8,12 @@ import signal
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from latscope.documents.recordings import read
 from latscope.export.jsonl import JSONLSink
 from latscope.recording import (
     Attempt,
@@ -236,3 +238,28 @@ def test_what_is_not_a_regular_file_can_be_written(tmp_path: Path) -> None:
     sink = JSONLSink("/dev/null")
     sink.write(recording())
     assert (sink.written, sink.lost) == (1, 0)
+
+
+def test_a_line_another_writer_left_torn_costs_that_line_only(tmp_path: Path) -> None:
+    """Though the file was open here before the other was killed."""
+    path = tmp_path / "calls.jsonl"
+    with JSONLSink(path) as sink:
+        sink.write(recording())
+        with path.open("ab") as other:
+            other.write(b'{"schema":"latscope.recording/1","call_id":"cut')
+        sink.write(recording())
+        sink.write(recording())
+    assert len(list(read(path, problems=[]))) == sink.written == 3
+
+
+def test_half_a_surrogate_pair_in_a_tag_costs_nothing(tmp_path: Path) -> None:
+    sink = JSONLSink(tmp_path / "calls.jsonl")
+    sink.write(replace(recording(), tags={"file": "r\udce9sum\udce9"}))
+    assert [dict(call.tags) for call in read(sink.path)] == [{"file": "r?sum?"}]
+
+
+def test_a_pipe_nobody_reads_is_an_error_and_no_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    sink = JSONLSink(tmp_path / "pipe")
+    sink.write(recording())
+    assert (sink.written, sink.lost) == (0, 1)

@@ -5,6 +5,7 @@ import io
 import logging
 import pickle
 import stat
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -331,3 +332,19 @@ async def test_async_clients_of_ours_are_too(url: str) -> None:
     async with latscope.AsyncClient(timeout=20) as client:
         await client.post(url, json=REQUEST)
     assert len(latscope.recent()) == 1
+
+
+def test_a_sink_that_exits_costs_the_others_nothing(client: httpx2.Client, url: str) -> None:
+    kept: list[Recording] = []
+    latscope.instrument(client, sink=[lambda recording: sys.exit(1), kept.append])
+    client.post(url, json=REQUEST)
+    assert latscope.flush()
+    assert len(kept) == 1
+
+
+def test_an_object_called_as_a_coroutine_is_refused_as_a_sink(client: httpx2.Client) -> None:
+    class Sink:
+        async def __call__(self, recording: Recording) -> None: ...
+
+    with pytest.raises(UsageError, match="sink"):
+        latscope.instrument(client, sink=Sink())

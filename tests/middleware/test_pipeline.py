@@ -184,3 +184,4 @@ def test_a_step_that_raises_is_named_and_costs_its_own_result_only(
         assert secret not in to_line(made)
     if name == "mask_steps":
         assert (made.request, made.attempts[0].body, made.attempts[0].headers) == (None, None, ())
+        assert (made.target.path, made.end.detail) == ("", None)

@@ -1,6 +1,7 @@
 """The worker: bounded, in slices, out of the caller's way, and gone without a trace at the end."""
 
 import gc
+import logging
 import os
 import signal
 import subprocess
@@ -285,3 +286,20 @@ def test_a_call_after_the_end_is_dropped_quietly() -> None:
     )
     end = ran(END.format(work="pass") + late + "main()")
     assert (end.stdout, end.stderr, end.returncode) == ("written\nTrue 1\n", "", 0)
+
+
+def test_a_logging_filter_that_raises_ends_neither_worker_nor_caller(worker: Worker) -> None:
+    """The application's own logging set-up runs in our thread, and in that of who flushes."""
+
+    def refuse(record: logging.LogRecord) -> bool:
+        raise RuntimeError
+
+    log, done = logging.getLogger("latscope"), []
+    log.addFilter(refuse)
+    try:
+        worker.submit(job(lambda: 1 / 0))
+        worker.submit(job(lambda: done.append(1)))
+        assert worker.flush(5)
+    finally:
+        log.removeFilter(refuse)
+    assert done == [1]

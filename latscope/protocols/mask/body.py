@@ -4,11 +4,14 @@ The framing is told from the bytes alone, not from the content-type (gateways mi
 parses as one JSON document is one; anything else is read line by line, each line being an SSE field
 (WHATWG HTML 9.2.6; LF, CR and CRLF end a line, a blank line ends an event) or a JSON line. The
 `data:` lines of one event are one payload, joined by line feeds. What is neither is masked whole,
-so an unknown body gives away its length and white space only.
+so an unknown body gives away its length and white space only. So is every line of a document that
+is cut: JSON lines are read only where the first line is one, for the inner objects of an indented
+document may stand on lines of their own, and are arguments as likely as answers.
 """
 
 import re
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TypeAlias
 
 from pydantic_core import from_json
@@ -22,7 +25,7 @@ from latscope.protocols.mask.payload import (
     secrets_steps,
 )
 from latscope.protocols.mask.template import Mask
-from latscope.protocols.mask.vocabulary import COMMENTS, event_name
+from latscope.protocols.mask.vocabulary import COMMENTS, SENTINELS, event_name
 
 Place: TypeAlias = tuple[int, int]
 """Where in the body something lies: [start, end)."""
@@ -46,14 +49,16 @@ def mask_body(body: bytes, *, keep_content: bool = False) -> Generator[None, Non
         out[start:] = yield from steps
     else:
         payload = mask_secrets if keep_content else remembering()
-        line = mask_secrets if keep_content else _mask_field
+        line = mask_secrets if keep_content else _other_lines(body[start:])
         yield from _mask_lines(body, start, out, payload, line)
     return bytes(out)
 
 
 def _is_json(body: bytes) -> bool:
-    if not _STRUCTURE(body):
-        return False
+    return bool(_STRUCTURE(body)) and _parses(body)
+
+
+def _parses(body: bytes) -> bool:
     try:
         from_json(body)
     except ValueError:
@@ -83,21 +88,30 @@ def _mask_lines(
 
 
 def _mask_event(body: bytes, places: list[Place], out: bytearray, payload: Mask) -> None:
-    """One SSE event. Lines that make no JSON together are masked each by itself: a server that
-    forgets the blank lines sends one document a line."""
+    """One SSE event. Lines that make no JSON together are masked each by itself where the first is
+    a document: a server that forgets the blank lines sends one a line. Else the event is cut."""
     if len(places) == 1:
         ((start, end),) = places
         out[start:end] = payload(body[start:end])
         return
     lines = [body[start:end] for start, end in places]
     joined = b"\n".join(lines)
-    masked = payload(joined).split(b"\n") if _is_json(joined) else map(payload, lines)
+    apart = not _is_json(joined) and _is_json(lines[0])
+    masked = map(payload, lines) if apart else payload(joined).split(b"\n")
     for (start, end), line in zip(places, masked, strict=True):
         out[start:end] = line
 
 
-def _mask_field(line: bytes) -> bytes:
-    """A line that is not `data:`: another SSE field, a comment, or a JSON line."""
+def _other_lines(body: bytes) -> Mask:
+    """The mask of a body's lines that are no `data:`."""
+    first = _LINE.search(body)
+    known = first is not None and (_parses(first[0]) or first[0].strip() in SENTINELS)
+    bare = mask_payload if known else mask_whole
+    return partial(_mask_field, bare)
+
+
+def _mask_field(bare: Mask, line: bytes) -> bytes:
+    """A line that is not `data:`: another SSE field, a comment, or neither (`bare` masks it)."""
     name, colon, value = line.partition(b":")
     if not colon and name in _FIELDS:
         return line
@@ -105,7 +119,7 @@ def _mask_field(line: bytes) -> bytes:
         return line if value.strip().lower() in COMMENTS else b":" + mask_whole(value)
     keep = _KEEP_FIELD.get(name)
     if keep is None:
-        return mask_payload(line)
+        return bare(line)
     return line if keep(value) else name + colon + mask_whole(value)
 
 

@@ -39,10 +39,13 @@ _NUMBERS = (_NUMBER_VALUE, _NUMBER_ELEMENTS)
 
 _X = bytes(b if b in b" \t\r\n" else ord("x") for b in range(256))
 _ONES = bytes(ord("1") if b in b"0123456789" else b for b in range(256))
-_PAIR = re.compile(rb'("([^"\\]{1,64})"\s*:\s*")(%b)' % _STRING, re.DOTALL)
+_PAIR = re.compile(
+    rb'("([^"\\]{1,64})"\s*+:\s*+)(?:(")(%b)|(%b)|([\[{]))' % (_STRING, _NUMBER), re.DOTALL
+)
 _THINK = re.compile(
     # Go servers write < and > as escapes. A backslash escapes what follows it: never split a pair.
-    rb"((?:<|\\u003[cC])/?think(?:>|\\u003[eE]))|\\.|.",
+    # Runs of what begins neither are one match: a long text must not cost a call a byte.
+    rb"((?:<|\\u003[cC])/?think(?:>|\\u003[eE]))|\\.|[^<\\]++|<",
     re.DOTALL,
 )
 
@@ -110,12 +113,22 @@ def secrets_steps(payload: bytes) -> Steps:
     try:
         from_json(payload)
     except ValueError:
-        return scrub_bytes(_PAIR.sub(_cover_secret, payload))
+        return scrub_bytes(_cover_secrets(payload))
     return scrub_bytes((yield from _walk(payload, _everything, [])))
 
 
-def _cover_secret(pair: re.Match[bytes]) -> bytes:
-    return pair[1] + b"x" * len(pair[3]) if is_secret_in_body(pair[2]) else pair[0]
+def _cover_secrets(data: bytes) -> bytes:
+    """What is no JSON, a cut payload mostly: where it cannot be seen how far a secret object or
+    array reaches, all that follows goes."""
+    out = bytearray(data)
+    for pair in _PAIR.finditer(data):
+        if is_secret_in_body(pair[2]):
+            if pair[6]:
+                out[pair.start(6) :] = mask_whole(data[pair.start(6) :])
+                break
+            start, end = pair.span(4 if pair[3] else 5)
+            out[start:end] = b"x" * (end - start) if pair[3] else pair[5].translate(_ONES)
+    return bytes(out)
 
 
 def _everything(key: bytes) -> Field:
@@ -153,13 +166,21 @@ def _walk(data: bytes, top: Lookup, spots: list[Spot]) -> Steps:
             if rules is not _everything:
                 _cover(out, item, kind)
         else:
-            field = rules(item[1]) or _unknown(out, item)
+            field = rules(_key(item[1])) or _unknown(out, item)
             if kind == _OPEN_VALUE:
                 path.append(rules)
                 rules = field.inside
             elif kind != _LITERAL_VALUE:
                 _value(out, item, field, spots)
     return bytes(out)
+
+
+def _key(written: bytes) -> bytes:
+    """A key as it reads; JSON may write any of its characters as an escape."""
+    if b"\\" not in written:
+        return written
+    text: str = from_json(b'"%b"' % written)
+    return text.encode()
 
 
 def _value(out: bytearray, item: re.Match[bytes], field: Field, spots: list[Spot]) -> None:

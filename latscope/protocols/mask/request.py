@@ -2,8 +2,8 @@
 
 The skeleton keeps known keys in their places. Under them: numbers, booleans and allow-listed words
 as they are; every other string as `{"len": bytes}`; arrays of numbers (token ids) as
-`{"count": n}`; free-form subtrees (schemas, arguments) as the length of their JSON. Unknown keys,
-identities and credentials are left out.
+`{"count": n}`; free-form subtrees (schemas, arguments, a tool call's `input`) as the length of
+their JSON. Unknown keys, identities and credentials are left out.
 """
 
 import json
@@ -84,17 +84,20 @@ def _masked(key: str, value: Any) -> Any:
     if key in _MEASURED or isinstance(value, str):
         return _measured(key, value)
     if isinstance(value, Mapping):
-        return value if _is_measure(value) else skeleton(value)
+        if _is_measure(value, "len", "count"):
+            return value
+        # Messages: the arguments of a tool call. (A list is Responses' items, each with its type.)
+        return _measured(key, value) if key == "input" else skeleton(value)
     if isinstance(value, Sequence):
         numbers = sum(map(_is_number, value))
         if numbers:
             return {"count": numbers}
-        return [_masked(key, item) for item in value]
+        return [_masked("" if isinstance(item, Mapping) else key, item) for item in value]
     return value
 
 
 def _measured(key: str, value: Any) -> Any:
-    if value is None or isinstance(value, bool) or _is_measure(value):
+    if value is None or isinstance(value, bool) or _is_measure(value, "len"):
         return value
     if not isinstance(value, str):
         value = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
@@ -103,12 +106,12 @@ def _measured(key: str, value: Any) -> Any:
     return {"len": len(value.encode("utf-8", "surrogatepass"))}
 
 
-def _is_measure(value: Any) -> bool:
+def _is_measure(value: Any, *names: str) -> bool:
     """Whether a value is one already: the skeleton of a skeleton is read as it stands."""
     if not isinstance(value, Mapping) or len(value) != 1:
         return False
     ((name, size),) = value.items()
-    return name in ("len", "count") and _is_number(size) and 0 <= size < 10**9
+    return name in names and _is_number(size) and 0 <= size < 10**9
 
 
 def _is_number(value: Any) -> bool:

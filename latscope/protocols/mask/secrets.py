@@ -16,12 +16,17 @@ _CREDENTIAL_KEY = re.compile(
     r" | (?:access|auth|bearer|refresh|\bid|session|security|csrf)[_-]?token"
 )
 _CREDENTIAL = (
-    # Key prefixes of known vendors, bearer tokens, JSON web tokens.
+    # Key prefixes of known vendors, bearer tokens, JSON web tokens (with a bound: text may hold
+    # any number of starts that never come to their dot).
     r"(?<![A-Za-z0-9])(?:sk|pk|rk|gsk|csk|xai|hf|fw|pplx|nvapi|ghp|gho|glpat|key|tgp)"
     r"[-_][A-Za-z0-9_\-]{16,}"
     r"|(?<![A-Za-z0-9])AIza[A-Za-z0-9_\-]{20,}|(?<![A-Za-z0-9])AKIA[A-Z0-9]{12,}"
-    r"|(?<![A-Za-z0-9])eyJ[A-Za-z0-9_\-]{10,}\.[A-Za-z0-9_\-]{10,}(?:\.[A-Za-z0-9_\-]*)?"
-    r"|(?<=[Bb]earer )[A-Za-z0-9._~+/\-]{12,}=*"
+    r"|(?<![A-Za-z0-9])eyJ[A-Za-z0-9_\-]{10,1024}+\.[A-Za-z0-9_\-]{10,}(?:\.[A-Za-z0-9_\-]*)?"
+    r"|(?i:(?<=bearer ))[A-Za-z0-9._~+/\-]{12,}=*"
+    # User and password of a URL, and what its query calls a key.
+    r"|(?<=://)[^/\s:@\"]{1,256}+:[^/\s@\"]{1,256}+(?=@)"
+    r"|(?<=[?&])(?i:api[_-]?key|(?:access|auth)[_-]?token|token|sig|signature|password|secret)"
+    r"=[^&#\s\"]{1,2048}+"
 )
 _IN_TEXT = re.compile(_CREDENTIAL)
 _IN_BYTES = re.compile(_CREDENTIAL.encode())

@@ -9,7 +9,7 @@ mistake gives away an identifier at most.
     NORMAL      the default
     TOP         the payload itself: its `id` is the response's
     ENVELOPE    `response` (Responses) and `message` (Messages): the same, one level down
-    CHOICE      an element of `choices`: `stop_reason` is the caller's stop string there (vLLM)
+    CHOICE      an element of `choices`: `stop_reason` is the stop string or token id there (vLLM)
     ERROR       an error object: `type` and `code` stay
     TELEMETRY   usage and timings: every plainly named figure stays, new ones too
     LOGPROBS    the names of its lists stay, for their lengths count tokens; nothing else does
@@ -48,7 +48,10 @@ RANDOM_ID = shape(
 )
 """An id some server drew: it tells calls apart, and holds no word anybody chose."""
 MODEL = shape(rb"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
-NAME = shape(rb"[A-Za-z0-9][A-Za-z0-9 _.\-]{0,47}")
+NAME = shape(rb"[A-Za-z0-9][A-Za-z0-9_.\-]{0,23}(?: [A-Za-z0-9_.\-]{1,16}){0,2}")
+"""A vendor's name: three words at most, which is no sentence."""
+FINGERPRINT = shape(rb"[A-Za-z0-9_.:+\-]{1,128}")
+"""An id that may hold a version with a local part (vLLM: `vllm-0.32.0+cu129-37a15ef7`)."""
 DATE = shape(rb"[0-9TZ:.+\-]{8,40}")
 FIGURE = shape(rb"-?[0-9]{1,12}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,3})?(?: ?(?:ns|us|ms|s))?")
 FIGURE_NAME = shape(rb"[A-Za-z][A-Za-z0-9_\-]{0,47}")
@@ -117,11 +120,12 @@ _WORDS = b"""
     prompt_cache_retention done_reason stop_type region mode ttl
 """
 _REASONS = b"finish_reason native_finish_reason finishReason stop_reason stopReason"
-_IDS = b"request_id previous_response_id responseId system_fingerprint fingerprint"
+_IDS = b"request_id previous_response_id responseId"
 _STRUCTURE: dict[bytes, Field] = {
     **_fields(_WORDS, Field(WORD, NORMAL)),
     **_fields(_REASONS, Field(REASON, NORMAL)),
     **_fields(_IDS, Field(ID, NORMAL)),
+    **_fields(b"system_fingerprint fingerprint", Field(FINGERPRINT, NORMAL)),
     **_fields(b"id item_id call_id tool_call_id tool_use_id", Field(RANDOM_ID, NORMAL)),
     b"role": Field(ROLE, NORMAL),
     b"model": Field(MODEL, NORMAL),
@@ -161,7 +165,7 @@ _normal.update(
     }
 )
 ENVELOPE: Lookup = {**_normal, b"id": Field(ID, NORMAL)}.get
-CHOICE: Lookup = {**_normal, b"stop_reason": PLAIN}.get
+CHOICE: Lookup = {**_normal, b"stop_reason": HIDDEN}.get
 _in_envelope = Field(None, ENVELOPE)
 _normal.update(
     {b"response": _in_envelope, b"message": _in_envelope, b"choices": Field(None, CHOICE)}
