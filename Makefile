@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test lint types arch format check coverage engines engines-smoke twin bench-wire clean
+.PHONY: help demo test lint types arch format check coverage engines engines-smoke lab twin bench-fleet bench-wire clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -59,6 +59,13 @@ engines-smoke: $(VENV)/dev ## one vLLM, one llama.cpp, one nginx: installed, sta
 engines: $(VENV)/dev ## every test against real engines
 	$(BIN)/python tests/engines/install.py all
 	LATSCOPE_ENGINES_REQUIRED=1 $(BIN)/python -m pytest tests/engines
+
+lab: $(VENV)/dev ## the lab: real network paths and real proxies (root, Debian packages)
+	$(BIN)/python tests/lab/install.py
+	$(BIN)/python -m pytest tests/lab
+
+bench-fleet: $(VENV)/dev ## how many calls a second the fleet simulator gets done
+	$(BIN)/python benchmarks/fleet.py
 
 bench-wire: $(VENV)/dev ## cost per event of the stream decoder against the number of events
 	$(BIN)/python benchmarks/wire.py

@@ -1,6 +1,8 @@
-"""Draws docs/demo.svg, the README's picture, from real output of `latscope demo`.
+"""Draws the pictures of docs/ from real output: demo.svg, the README's, from `latscope demo`;
+summary.svg from `latscope explain` of many calls.
 
     python docs/picture.py [SCENARIO ...] [-o FILE]
+    python docs/picture.py --summary [SCENARIO ...] [-o FILE]
 
 Bars are drawn as shapes and every character at its own place, so the picture looks the same
 whatever monospace font the reader's machine has.
@@ -21,7 +23,9 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from latscope.cli.demo import scene_lines, scenes
-from latscope.documents.scenarios import by_name
+from latscope.documents.scenarios import DEMO, by_name
+from latscope.report import table
+from latscope.report.summary import summary
 
 WIDTH = 96
 CELL = (8.4, 19.0)
@@ -48,12 +52,19 @@ FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monos
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("scenarios", nargs="*", default=list(SHOWN))
-    parser.add_argument("-o", "--output", type=Path, default=Path(__file__).parent / "demo.svg")
+    parser = argparse.ArgumentParser(description="Draws the pictures of docs/ from real output.")
+    parser.add_argument("scenarios", nargs="*")
+    parser.add_argument("--summary", action="store_true", help="many calls instead of single ones")
+    parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
-    given.output.write_text(picture(list(demo_lines(given.scenarios))), encoding="utf-8")
-    print(given.output)
+    folder = Path(__file__).parent
+    if given.summary:
+        lines, file, label = summary_lines(given.scenarios or list(DEMO)), "summary.svg", "explain"
+    else:
+        lines, file, label = demo_lines(given.scenarios or list(SHOWN)), "demo.svg", "demo"
+    output = given.output or folder / file
+    output.write_text(picture(list(lines), f"latscope {label}"), encoding="utf-8")
+    print(output)
 
 
 def demo_lines(names: list[str]) -> Iterator[Text]:
@@ -63,12 +74,21 @@ def demo_lines(names: list[str]) -> Iterator[Text]:
         yield from scene_lines(scene, width=WIDTH, colours=True)
 
 
-def picture(lines: list[Text]) -> str:
+def summary_lines(names: list[str]) -> Iterator[Text]:
+    """As of a file that `latscope demo --save` appended to three times."""
+    said = "latscope explain demo.jsonl --by model --slowest 0"
+    yield Text.assemble(("$ ", "dim"), (said, "bold"))
+    yield Text()
+    calls = [scene.call for _ in range(3) for scene in scenes(by_name(names), save=None)]
+    yield from table.summary_lines(summary(calls, ("model",)), width=WIDTH, colours=True)
+
+
+def picture(lines: list[Text], label: str) -> str:
     width = WIDTH * CELL[0] + 2 * MARGIN
     height = len(lines) * CELL[1] + HEAD + MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}"'
-        f' width="{width:.0f}" height="{height:.0f}" role="img" aria-label="latscope demo">',
+        f' width="{width:.0f}" height="{height:.0f}" role="img" aria-label="{label}">',
         f'<rect width="100%" height="100%" rx="10" fill="{BACK}"/>',
         *(
             f'<circle cx="{22 + 20 * index}" cy="20" r="6" fill="{fill}"/>'
@@ -99,7 +119,7 @@ def _run(text: str, style: Style, column: int, top: float) -> str:
     if text[0] == "█":
         return _block(column, len(text), top, look)
     if text == "╱":
-        return _slash(column, top, fill)
+        return _slash(column, top, fill, 0.55 if style.dim else 1.0)
     if text == "▏":
         return _sliver(column, top, look)
     weight = ' font-weight="bold"' if style.bold else ""
@@ -120,11 +140,11 @@ def _sliver(column: int, top: float, look: str) -> str:
     return f'<rect x="{x:.1f}" y="{top + 2.5:.1f}" width="2" height="14" {look}/>'
 
 
-def _slash(column: int, top: float, stroke: str) -> str:
+def _slash(column: int, top: float, stroke: str, opacity: float) -> str:
     x = MARGIN + column * CELL[0]
     return (
         f'<path d="M{x:.1f} {top + 16.5:.1f} l{CELL[0]:.1f} -14" stroke="{stroke}"'
-        ' stroke-width="3"/>'
+        f' stroke-width="3" opacity="{opacity}"/>'
     )
 
 

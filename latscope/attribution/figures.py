@@ -57,9 +57,9 @@ def figures_of(timeline: Timeline) -> tuple[Figures, tuple[Reported, ...]]:
         decode_ns=_ns(stated, "decode"),
         source=next(iter(stated.values())).source,
     )
-    ready = timeline.answer.ready_ns
-    if ready is None:
+    if timeline.answer.ready_ns is None:
         return NONE, tuple(stated.values())
+    ready = timeline.answer.phases[-1].start_ns
     first = timeline.first_token_ns
     room = timeline.wall_ns - ready
     early = room if first is None else first - ready

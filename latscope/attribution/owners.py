@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from latscope.attribution.model import Mode, Segment
+from latscope.timeline.build import MODEL_SERVERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,6 @@ INSIDE = re.compile(
     r"(10|192\.168|172\.(1[6-9]|2\d|3[01]))\..*|.*\.(local|internal|lan|svc|home\.arpa)|[^.:]+"
 )
 DEVICE_SERVERS = frozenset({"llama.cpp", "ollama", "lmstudio"})
-MODEL_SERVERS = frozenset({"uvicorn", "hypercorn", "granian", "latscope-sim", *DEVICE_SERVERS})
 
 
 def provider_of(host: str, fingerprint: str | None, server: str | None) -> str | None:

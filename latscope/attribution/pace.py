@@ -28,6 +28,8 @@ class Burst:
 
     at: Ns
     events: int
+    since: Ns
+    """When its first read returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,14 +54,23 @@ class Pace:
     widest_ns: Ns
     gaps: tuple[Gap, ...]
 
-    def early_ns(self, *, hop_free: bool) -> Ns:
-        """How long before we read the first token it may have existed: delivery and lateness, and
-        where a hop may collect tokens, an ordinary silence of the stream on top."""
-        return DELIVERY + self.late_first_ns + (0 if hop_free else self.widest_ns)
+    @property
+    def early_ns(self) -> Ns:
+        """How long before we read the first token it may have existed: delivery, lateness, and an
+        ordinary silence of the stream: a hop that flushes more often than tokens come passes them
+        one at a time, and keeps each as long as that."""
+        return DELIVERY + self.late_first_ns + self.widest_ns
 
-    def slack_ns(self, *, hop_free: bool) -> Ns:
+    @property
+    def slack_ns(self) -> Ns:
         """The same for the last token."""
-        return DELIVERY + self.late_last_ns + (0 if hop_free else self.widest_ns)
+        return DELIVERY + self.late_last_ns + self.widest_ns
+
+    @property
+    def reading_ns(self) -> Ns:
+        """Time in which the reader caught up with bytes that were waiting: it says nothing of when
+        their tokens existed."""
+        return sum(burst.at - burst.since for burst in self.bursts)
 
 
 def pace(arrivals: Sequence[Arrival]) -> Pace:
@@ -97,11 +108,11 @@ def bursts(arrivals: Sequence[Arrival]) -> tuple[Burst, ...]:
     found: list[Burst] = []
     for arrival in arrivals:
         if found and arrival.at.width > 0:
-            found[-1] = Burst(arrival.at.latest, found[-1].events + 1)
+            found[-1] = Burst(arrival.at.latest, found[-1].events + 1, found[-1].since)
         elif found and found[-1].at == arrival.at.latest:
-            found[-1] = Burst(found[-1].at, found[-1].events + 1)
+            found[-1] = Burst(found[-1].at, found[-1].events + 1, found[-1].since)
         else:
-            found.append(Burst(arrival.at.latest, 1))
+            found.append(Burst(arrival.at.latest, 1, arrival.at.latest))
     return tuple(found)
 
 
@@ -115,7 +126,8 @@ def _even(found: Sequence[Burst]) -> bool:
 
 def _late_first(found: Sequence[Burst], step: Ns) -> Ns:
     """Later bursts, walked back at the stream's step, say when the first was due at the latest."""
-    late, events = 0, 0
+    events = found[0].events - 1
+    late = events * step
     for burst in found[1:NEAR]:
         events += burst.events
         late = max(late, found[0].at - (burst.at - events * step))

@@ -13,9 +13,12 @@ from latscope.attribution.pace import DELIVERY, Pace, pace
 from latscope.attribution.splits import would_split
 from latscope.timeline import Timeline
 from latscope.timeline.exchanges import RATE_LIMITED
-from latscope.units import Ns, clamp
+from latscope.units import MS, Ns, clamp
 
 RETRYABLE = frozenset({408, 409})
+
+UNPACED: Ns = 100 * MS
+"""What delivery is granted where no tokens came whose pace could show a busy machine's lateness."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +42,7 @@ class Window:
 
 
 def window(timeline: Timeline, figures: Figures, mode: Mode, end: Ns, *, to_first: bool) -> Window:
-    ready = timeline.answer.ready_ns
-    start = ready if ready is not None else timeline.answer.phases[-1].start_ns
+    start = timeline.answer.phases[-1].start_ns  # where the way there ended, to the nanosecond
     return Window(
         timeline=timeline,
         figures=figures,
@@ -96,7 +98,9 @@ def own(
 
 
 def _refused(w: Window, status: int) -> list[Piece]:
-    """An error status: the server said no before any work (design: Retries)."""
+    """An error status. A server that asks to be left alone, or that failed, owns the attempt by
+    definition, its way back included (design: Retries); any other refusal is its front end's word
+    and the way there and back, and nothing says how much of which."""
     ns, evidence = w.end - w.start, f"status {status}"
     if status in RATE_LIMITED:
         return [own("queue", "rate_limit", ns, evidence, at=w.start)]
@@ -121,15 +125,41 @@ def _reported(w: Window) -> list[Piece]:
         overlap, tail = clamp(-after, 0, max(lead, 0)), max(after, 0)
     elif f.decode_ns is not None:  # not streamed: one window, no first token to lie before
         lead -= f.decode_ns
-    pieces = _lead(w, lead - overlap)
+    hidden = _hidden_room(w, lead - overlap) if overlap and w.to_first else 0
+    pieces = _lead(w, lead - overlap - hidden)
+    pieces.append(
+        unsplit(w, hidden, {"queue", "decode", "network"}, "decode before the first token")
+    )
     pieces += _parts(w)
     if w.to_first:
-        return _drop_empty([*pieces, own("network", "hold", overlap, "first token held back")])
+        return _drop_empty([*pieces, *_overlap(w, overlap)])
     if f.decode_ns is None and w.timeline.first_token is not None:
         return _drop_empty(pieces + _after(w))
     if f.decode_ns is not None:
         pieces.append(own("decode", "", f.decode_ns, f.source, reported=True))
     return _drop_empty([*pieces, *_tail(w, tail)])
+
+
+def _hidden_room(w: Window, room: Ns) -> Ns:
+    """The last token was decoded before we read it, so decode may begin that much earlier, too."""
+    if _hidden_tokens(w) == 0:
+        return 0
+    last = w.timeline.last_token_ns or w.first
+    return clamp(w.timeline.wall_ns - last + w.pace.slack_ns, 0, max(room, 0))
+
+
+def _overlap(w: Window, ns: Ns) -> list[Piece]:
+    """Decode that lies before the first token we read: a hold of it, as far as usage says that all
+    its tokens were shown; tokens never shown were decoded there (hidden reasoning)."""
+    hidden = _hidden_tokens(w)
+    output = w.timeline.usage.output_tokens or 0
+    share = ns
+    if hidden is not None and hidden <= 1:  # the one may be an end-of-text token: ordinary steps
+        share = min(ns, 3 * hidden * (w.figures.decode_ns or 0) // max(1, output - 1))
+    return [
+        own("network", "hold", ns - share, "first token held back"),
+        unsplit(w, share, {"decode", "network"}, "decode before the first token shown"),
+    ]
 
 
 def _parts(w: Window) -> list[Piece]:
@@ -149,10 +179,15 @@ def _lead(w: Window, ns: Ns) -> list[Piece]:
         candidates.add("decode")
     transit = _transit(w, ns)
     held = clamp(_held(w, w.start, w.first), 0, ns - transit)
+    rest = ns - transit - held
+    late = 0
+    if w.figures.decode_ns is None and w.timeline.first_token is not None and not w.to_first:
+        late = min(w.pace.early_ns, rest)
     return [
         *_transit_piece(transit),
         unsplit(w, held, candidates | {"client"}, "the reader came late for the first bytes"),
-        unsplit(w, ns - transit - held, candidates, "beyond the server's own figures"),
+        unsplit(w, rest - late, candidates, "beyond the server's own figures"),
+        unsplit(w, late, candidates | {"decode"}, "delivery of the first token"),
     ]
 
 
@@ -175,7 +210,7 @@ def _before(w: Window) -> list[Piece]:
     held = clamp(_held(w, w.start, w.first), 0, ns - transit)
     silence = ns - transit - held
     base, wide = _silence_candidates(w)
-    early = clamp(w.pace.early_ns(hop_free=_hop_free(w)), 0, silence)
+    early = clamp(w.pace.early_ns if w.timeline.arrivals else UNPACED, 0, silence)
     return _drop_empty(
         [
             *_transit_piece(transit),
@@ -192,22 +227,19 @@ def _silence_candidates(w: Window) -> tuple[set[str], set[str]]:
     token it was network."""
     t = w.timeline
     base = {"queue", "prefill"}
-    if t.verdict in ("cut", "error") and t.first_token is None:
-        base = {"queue", "prefill", "network"}
-    elif not t.streamed and t.verdict == "complete":
-        base = {"queue", "prefill", "decode"}
-    elif t.first_token is not None and _may_hide_decode(w):
+    if t.first_token is None or _may_hide_decode(w):
         base.add("decode")
-    if not _hop_free(w):
+    if not _hop_free(w) or (t.first_token is None and t.verdict in ("cut", "error")):
         base.add("network")
     wide = base | {"network"}
-    if not w.to_first and t.first_token is not None:
+    if not w.to_first or _hidden_tokens(w) != 0:
         wide.add("decode")
     return base, wide
 
 
 def _hop_free(w: Window) -> bool:
-    """Nothing on the way collects bytes: the path says so, and so does the pace of its tokens."""
+    """Nothing on the way collects bytes: the path says so, and so does the pace of its tokens, if
+    any came."""
     return w.timeline.path.direct and (w.pace.paced or not w.timeline.arrivals)
 
 
@@ -215,16 +247,26 @@ def _may_hide_decode(w: Window) -> bool:
     """Whether tokens may have been produced before the first one that was shown: only a count that
     finds them all among the arrivals rules it out. A stated `reasoning_tokens: 0` does not; vLLM
     0.32 states it for streamed reasoning, and tool parsers swallow tokens too."""
-    output = w.timeline.usage.output_tokens
-    if output is None or not w.pace.paced:
+    hidden = _hidden_tokens(w)
+    if hidden is None or not w.pace.paced:
         return True
-    return output > sum(arrival.tokens or 1 for arrival in w.timeline.arrivals) + 1
+    return hidden > (1 if "stop" in w.timeline.finish.values() else 0)
+
+
+def _hidden_tokens(w: Window) -> int | None:
+    """Tokens the server counted and did not show, an end-of-text token among them; null when it
+    gives no count."""
+    output = w.timeline.usage.output_tokens
+    if output is None:
+        return None
+    return max(0, output - sum(arrival.tokens or 1 for arrival in w.timeline.arrivals))
 
 
 def _silence_evidence(w: Window) -> str:
+    said = "tokens come one step at a time" if w.pace.paced else "tokens came together"
     if w.timeline.first_token is None:
-        return "no token was seen"
-    return "tokens come one step at a time" if w.pace.paced else "tokens came together"
+        said = "no token was seen"
+    return f"{said}, no sign of a hop (a tunnel shows none)" if _hop_free(w) else said
 
 
 def _after(w: Window) -> list[Piece]:
@@ -237,13 +279,16 @@ def _after(w: Window) -> list[Piece]:
     gaps = [(gap.start_ns, gap.excess_ns) for gap in w.pace.gaps if gap.start_ns < last]
     stalled = clamp(sum(ns for _, ns in gaps), 0, last - w.first)
     held = clamp(_held(w, w.first, last), 0, last - w.first - stalled)
-    steady = last - w.first - stalled - held
-    loose = clamp(w.pace.slack_ns(hop_free=_hop_free(w)), 0, steady)
+    reading = clamp(w.pace.reading_ns - held, 0, last - w.first - stalled - held)
+    steady = last - w.first - stalled - held - reading
+    loose = clamp(w.pace.slack_ns, 0, steady)
     tail = {"decode", "network"} | ({"client"} if t.verdict == "cancelled" else set())
     pieces = [
         own("decode", "", steady - loose, "time between token arrivals", at=w.first),
         unsplit(w, loose, {"decode", "network"}, "delivery of the last token"),
-        unsplit(w, held, {"decode", "network", "client"}, "the reader came late for bytes"),
+        unsplit(
+            w, held + reading, {"decode", "network", "client"}, "the reader came late for bytes"
+        ),
     ]
     left = stalled
     for at, ns in gaps:

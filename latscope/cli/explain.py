@@ -1,15 +1,21 @@
 """`latscope explain`: recorded calls, attributed."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import click
 
 from latscope.attribution.model import Attribution, Mode
 from latscope.cli import select
-from latscope.cli.output import json_line, say, screen
+from latscope.cli.output import Progress, json_line, say, screen
 from latscope.errors import InputError, UsageError
-from latscope.report.jsonview import check_field
+from latscope.report.fields import check_field, check_plain
+from latscope.report.figures import counted
 
+EVERY = 100
+"""Calls between two looks of the progress line."""
+TOLD = 10
+"""Lines left out that are told one by one."""
 MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
 
 
@@ -36,7 +42,7 @@ def explain_command(
     as_json: bool,
     mode: Mode | None,
     owners: bool,
-) -> None:
+) -> int:
     """Shows where the calls recorded in FILE... spent their time; `-` reads stdin.
 
     \b
@@ -46,82 +52,131 @@ def explain_command(
     if owners:
         _owners()
         if not files:
-            return
+            return 0
     if not files:
         raise UsageError("explain needs a file of recordings, or - for stdin")
     keys = _keys(by)
-    bad: list[InputError] = []
     wanted = select.selection(since=since, until=until, where_text=where, call_id=call_id)
-    found = select.chosen(_attributions(files, mode, bad), wanted)
-    if as_json:
-        _print_json(found, slowest)
-    else:
-        _print(list(found), keys, every=every, slow=slowest, asked_id=call_id)
-    if bad:  # after what could be read: nothing is lost
-        raise bad[0]
+    reading = _Reading(wanted=wanted, mode=mode)
+    found = _attributions(files, reading)
+    try:
+        if as_json:
+            shown = _print_json(reading, found, slowest)
+        else:
+            shown = _print(reading, found, keys, every=every, slow=slowest)
+    finally:
+        reading.progress.end()
+    if not shown:
+        reading.nothing()
+    return reading.end()  # after what could be read: nothing is lost
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reading:
+    """Mutable: how far the files are read, and what of them could not be."""
+
+    wanted: select.Selection
+    mode: Mode | None
+    usable: int = 0
+    left_out: int = 0
+    refused: bool = False
+    bad: list[InputError] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
+
+    def step(self) -> None:
+        self.usable += 1
+        if self.usable % EVERY == 0:
+            self.progress.reached(f"{counted(self.usable, 'call')} read")
+
+    def tell(self, problems: list[str]) -> None:
+        """The first few lines that were left out; the others are counted."""
+        for problem in problems:
+            self.left_out += 1
+            if self.left_out <= TOLD:
+                self.progress.end()
+                say(problem)
+        problems.clear()
+
+    def nothing(self) -> None:
+        """No call is what was asked for: told, unless none could be read at all."""
+        if self.usable and self.wanted.call_id is not None:
+            text = f"no call has an id that starts with {self.wanted.call_id!r}"
+            self.bad.append(InputError(text))
+        elif self.usable:
+            say("no call matches")
+
+    def end(self) -> int:
+        if self.left_out > TOLD:
+            say(f"and {counted(self.left_out - TOLD, 'more line')} left out")
+        for error in self.bad[:-1]:
+            say(str(error))
+        if self.bad:
+            raise self.bad[-1]
+        return InputError.exit_code if self.refused else 0
 
 
 def _print(
-    found: list[Attribution],
+    reading: _Reading,
+    calls: Iterator[Attribution],
     keys: list[str],
     *,
     every: bool,
     slow: int | None,
-    asked_id: str | None,
-) -> None:
+) -> bool:
     from latscope.cli import show
 
-    if not found:
-        if asked_id is not None:
-            raise InputError(f"no call has an id that starts with {asked_id!r}")
-        say("no call matches")
-        return
-    show.calls(screen(), found, by=keys, every=every, slow=slow)
+    found = list(calls)
+    reading.progress.end()
+    if found:
+        show.calls(screen(), found, by=keys, every=every, slow=slow)
+    return bool(found)
 
 
-def _print_json(found: Iterator[Attribution], slow: int | None) -> None:
+def _print_json(reading: _Reading, calls: Iterator[Attribution], slow: int | None) -> bool:
     from latscope.report.jsonview import to_mapping
     from latscope.report.summary import slowest
 
-    for call in found if slow is None else slowest(found, slow):
+    shown = False
+    for call in calls if slow is None else slowest(calls, slow):
+        reading.progress.end()  # on a terminal both streams share the row
         json_line(to_mapping(call))
+        shown = True
+    return shown or slow == 0
 
 
-def _attributions(
-    files: tuple[str, ...], mode: Mode | None, bad: list[InputError]
-) -> Iterator[Attribution]:
-    """Each usable recording, attributed. A broken line is told and left out; a file that cannot be
-    read on ends there, its error goes to `bad` and the next file is read."""
+def _attributions(files: tuple[str, ...], reading: _Reading) -> Iterator[Attribution]:
+    """Each usable recording that is asked for, attributed. A line that cannot be used is told and
+    left out; the error of a file that cannot be read goes to `bad`, and the next one is read."""
     from latscope.attribution import attribute
     from latscope.documents import recordings
 
-    usable = 0
     for file in files:
         problems: list[str] = []
+        refused: list[str] = []
         try:
-            for recording in recordings.read(file, problems=problems):
-                usable += 1
-                _tell(problems)
-                yield attribute(recording, mode=mode)
+            for recording in recordings.read(file, problems=problems, refused=refused):
+                _told(reading, problems, refused)
+                reading.step()
+                if not select.asked_for(recording, reading.wanted):
+                    continue
+                call = attribute(recording, mode=reading.mode)
+                if select.passes(call, reading.wanted):
+                    yield call
         except InputError as error:
-            bad.append(error)
-        _tell(problems)
-    if usable == 0 and bad:
-        for other in bad[1:]:
-            say(str(other))
-        raise bad[0]
+            reading.bad.append(error)
+        _told(reading, problems, refused)
 
 
-def _tell(problems: list[str]) -> None:
-    for problem in problems:
-        say(problem)
-    problems.clear()
+def _told(reading: _Reading, problems: list[str], refused: list[str]) -> None:
+    reading.refused = reading.refused or bool(refused)
+    reading.tell(problems)
+    reading.tell(refused)
 
 
 def _keys(by: str) -> list[str]:
     keys = [key.strip() for key in by.split(",") if key.strip()]
     for key in keys:
-        problem = check_field(key)
+        problem = check_field(key) or check_plain(key)
         if problem is not None:
             raise UsageError(f"--by: {problem}")
     if not keys:

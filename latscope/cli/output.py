@@ -15,6 +15,7 @@ from rich.text import Text
 
 from latscope.errors import InputError
 from latscope.export.jsonl import JSONLSink
+from latscope.report.figures import counted
 
 LEAST = 60
 MOST = 160
@@ -30,12 +31,15 @@ class Screen:
     console: Console
     width: int
     colours: bool
+    marks: bool = True
+    """Whether ✓ and ✗ can be shown; else they are spelled out: they are a verdict, not a look."""
 
     def lines(self, texts: Iterable[Text]) -> None:
         for text in texts:
             text.rstrip()
             text.plain = harmless(text.plain)
-            self.console.print(text, soft_wrap=True, highlight=False)
+            said = text if self.marks else _spelled(text)
+            self.console.print(said, soft_wrap=True, highlight=False)
 
     def note(self, text: str) -> None:
         """A quiet line."""
@@ -44,6 +48,23 @@ class Screen:
     def rule(self, title: str) -> None:
         said = f"── {harmless(title)} "
         self.console.print(Text(said + "─" * max(0, self.width - len(said)), "bold"))
+
+
+MARKS = {"✓": "ok", "✗": "x"}
+
+
+def _spelled(text: Text) -> Text:
+    """The marks in letters, in their own colour."""
+    said = Text(end="")
+    for part in text.divide(
+        [at + end for at, char in enumerate(text.plain) if char in MARKS for end in (0, 1)]
+    ):
+        word = MARKS.get(part.plain)
+        said.append_text(
+            part if word is None else Text(word, part.spans[0].style if part.spans else "")
+        )
+    said.end = text.end
+    return said
 
 
 class _Console(Console):
@@ -55,9 +76,20 @@ class _Console(Console):
 def screen() -> Screen:
     console = _Console(file=sys.stdout, highlight=False, emoji=False, markup=False)
     asked = console.width if console.is_terminal or "COLUMNS" in os.environ else PIPED
+    marks = _can_show("".join(MARKS))
     console.width = max(LEAST, min(MOST, asked))
+    width = console.width if marks else console.width - 1  # `ok` takes a cell more than its mark
     colours = console.color_system is not None and not console.no_color
-    return Screen(console=console, width=console.width, colours=colours)
+    return Screen(console=console, width=width, colours=colours, marks=marks)
+
+
+def _can_show(text: str) -> bool:
+    """Whether stdout's encoding has these characters."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def harmless(text: str) -> str:
@@ -75,9 +107,12 @@ def say(text: str) -> None:
 
 
 def json_line(value: Mapping[str, Any]) -> None:
-    """One JSON line on stdout, out at once."""
+    """One JSON line on stdout, out at once; escaped where stdout cannot show it all."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    if not _can_show(text):
+        text = json.dumps(value, separators=(",", ":"))
     try:
-        click.echo(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+        click.echo(text)
         sys.stdout.flush()
     except BrokenPipeError:
         # Without its errno click leaves it alone; with it click would end the process with 1.
@@ -95,11 +130,16 @@ def open_sink(path: Path | None) -> JSONLSink | None:
     return JSONLSink(path)
 
 
+UNMOVED = ("dumb", "unknown")
+"""Kinds of terminal without a way to clear a line."""
+
+
 class Progress:
-    """One line on stderr that says how far a run is; nothing moves where stderr is no terminal."""
+    """One line on stderr that says how far a run is; nothing moves where stderr is no terminal, or
+    one that cannot clear a line."""
 
     def __init__(self) -> None:
-        self.moving = sys.stderr.isatty()
+        self.moving = sys.stderr.isatty() and os.environ.get("TERM") not in UNMOVED
         self.shown = False
 
     def begin(self, text: str) -> None:
@@ -109,8 +149,12 @@ class Progress:
             say(text)
 
     def step(self, number: int, of: int) -> None:
+        self.reached(f"{number} of {counted(of, 'call')}")
+
+    def reached(self, text: str) -> None:
+        """How far it is, where a line can move; else nothing."""
         if self.moving:
-            self._show(f"{number} of {of} calls")
+            self._show(text)
 
     def end(self) -> None:
         if self.shown:

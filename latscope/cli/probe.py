@@ -22,7 +22,7 @@ from latscope.probe.outcome import Outcome, outcome
 from latscope.probe.requests import Ask
 from latscope.probe.run import Load, Result, models, run
 from latscope.probe.trouble import offered
-from latscope.report.figures import duration
+from latscope.report.figures import counted, duration
 from latscope.report.jsonview import to_mapping
 
 
@@ -155,7 +155,7 @@ class _Session:
 
 
 async def _run(session: _Session, prompt: Callable[[], str]) -> None:
-    session.progress.begin(f"{session.load.calls} calls to {session.ask.target.name}")
+    session.progress.begin(f"{counted(session.load.calls, 'call')} to {session.ask.target.name}")
     session.ask = await run(
         session.ask, session.load, prompt=prompt, hand_over=session.take, say=session.say
     )

@@ -1,7 +1,7 @@
 """Which calls a command looks at: `--since`, `--until`, `--where`, `--id`, the same everywhere."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -11,6 +11,7 @@ import click
 from latscope.attribution.model import Attribution
 from latscope.cli import where
 from latscope.errors import UsageError
+from latscope.recording import Recording
 from latscope.report.jsonview import to_mapping
 
 AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)")
@@ -58,15 +59,16 @@ def selection(
     )
 
 
-def chosen(calls: Iterable[Attribution], wanted: Selection) -> Iterator[Attribution]:
-    for call in calls:
-        if wanted.call_id is not None and not call.call_id.startswith(wanted.call_id):
-            continue
-        if not _in_time(call, wanted):
-            continue
-        if wanted.test is not None and not wanted.test(to_mapping(call)):
-            continue
-        yield call
+def asked_for(call: Recording, wanted: Selection) -> bool:
+    """What can be told before a call is attributed, which costs most: its id and its time."""
+    if wanted.call_id is not None and not call.call_id.startswith(wanted.call_id):
+        return False
+    return _in_time(call, wanted)
+
+
+def passes(call: Attribution, wanted: Selection) -> bool:
+    """What only the attribution tells: the test of `--where`."""
+    return wanted.test is None or wanted.test(to_mapping(call))
 
 
 def moment(text: str | None, option: str, now: datetime) -> datetime | None:
@@ -85,7 +87,7 @@ def moment(text: str | None, option: str, now: datetime) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _in_time(call: Attribution, wanted: Selection) -> bool:
+def _in_time(call: Recording, wanted: Selection) -> bool:
     if wanted.since is None and wanted.until is None:
         return True
     try:

@@ -4,12 +4,18 @@ from pathlib import Path
 
 import click
 
+from latscope.cli.cost import cost_command
+from latscope.cli.fleet import fleet_command
 from latscope.cli.output import say
 
 
-@click.group("sim", short_help="the simulated server")
+@click.group("sim", short_help="the simulated server, fleet and cost model")
 def sim_group() -> None:
     """The simulated server: scenarios in, timed streams and their truth out."""
+
+
+sim_group.add_command(cost_command)
+sim_group.add_command(fleet_command)
 
 
 @sim_group.command("serve")

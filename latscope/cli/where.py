@@ -8,17 +8,20 @@
     value      = word, "quoted text", number, duration (20us 100ms 1.5s), true, false, null
 
 A segment's name (`queue`), `ttft` and `wall` stand for their nanoseconds, so `queue > 100ms` works.
-A comparison with a field that is null is false, save `= null` and `!=`.
+A comparison with a field that is null is false, save `= null` and `!=`. What could never hold, such
+as a number compared with a word, is refused.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from operator import ge, gt, le, lt
 from typing import Any, TypeAlias
 
 from latscope.errors import UsageError
-from latscope.report.jsonview import check_field, value_at
+from latscope.report.fields import PLAIN, Kind, check_field, kind_of
+from latscope.report.jsonview import value_at
 
 Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Says whether an attribution's mapping (`report.jsonview`) is wanted."""
@@ -34,6 +37,8 @@ TOKEN = re.compile(
 )
 DURATION = re.compile(r"(-?\d+(?:\.\d+)?)(ns|us|µs|ms|s|min|m|h)")
 SCALE = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "m": 6e10, "min": 6e10, "h": 3.6e12}
+DEEPEST = 50
+"""Levels of `(` and `not`; people need three."""
 ORDERED = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
@@ -58,6 +63,7 @@ class _Parser:
         self.text = text
         self.tokens = _tokens(text)
         self.place = 0
+        self.depth = 0
 
     @property
     def here(self) -> Token:
@@ -65,7 +71,7 @@ class _Parser:
 
     def wrong(self, what: str, at: int | None = None) -> UsageError:
         at = self.here.at if at is None else at
-        return UsageError(f"--where: {what} at character {at + 1} of {self.text!r}")
+        return UsageError(f"--where: {what} at character {at + 1} of {_quoted(self.text)}")
 
     def take(self) -> Token:
         token = self.here
@@ -91,6 +97,14 @@ class _Parser:
         return tests[0] if len(tests) == 1 else lambda call: all(test(call) for test in tests)
 
     def factor(self) -> Test:
+        if self.depth == DEEPEST:
+            raise self.wrong(f"more than {DEEPEST} levels of '(' and 'not'")
+        self.depth += 1
+        test = self.level()
+        self.depth -= 1
+        return test
+
+    def level(self) -> Test:
         if self.keyword("not"):
             inner = self.factor()
             return lambda call: not inner(call)
@@ -117,9 +131,31 @@ class _Parser:
             raise self.wrong("expected a value")
         token = self.take()
         wanted = _value(token)
-        if operator.text in ORDERED and not isinstance(wanted, int | float | str):
-            raise self.wrong(f"{operator.text} needs a number or a text", token.at)
+        problem = _never(field.text, operator.text, wanted)
+        if problem is not None:
+            raise self.wrong(problem, token.at)
         return _comparison(field.text, operator.text, wanted)
+
+
+def _never(field: str, operator: str, wanted: Any) -> str | None:
+    """Why such a comparison could hold for no call; null when it could."""
+    kind: Kind = kind_of(field)
+    number = isinstance(wanted, int | float) and not isinstance(wanted, bool)
+    if operator in ORDERED and kind not in ("number", "text"):
+        return f"{operator} needs a field with an order; {field} has none"
+    if operator in ORDERED and kind == "text" and not isinstance(wanted, int | float | str):
+        return f"{operator} needs a text"
+    sized = operator in ORDERED or isinstance(wanted, str | bool)
+    if kind == "number" and operator != "~" and sized and not number:
+        return f"{field} {operator} needs a number or a duration, such as 500ms or 1.5s,"
+    if operator in ("=", "!=") and kind not in PLAIN and wanted is not None:
+        return f"{operator} needs one value, and {field} holds several; try ~, or a field of it,"
+    return None
+
+
+def _quoted(text: str) -> str:
+    """The text a person typed, cut where it is long."""
+    return repr(text) if len(text) <= 120 else f"{text[:117]!r}..."
 
 
 def _tokens(text: str) -> list[Token]:
@@ -129,7 +165,7 @@ def _tokens(text: str) -> list[Token]:
         match = TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
             place = at + len(text[at:]) - len(text[at:].lstrip())
-            raise UsageError(f"--where: cannot read from character {place + 1} of {text!r}")
+            raise UsageError(f"--where: cannot read from character {place + 1} of {_quoted(text)}")
         tokens.append(Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
         at = match.end()
     return [*tokens, Token("end", "", len(text))]
@@ -145,9 +181,10 @@ def _value(token: Token) -> Any:
     if duration is not None:
         return float(duration[1]) * SCALE[duration[2]]
     try:
-        return float(token.text)
+        number = float(token.text)
     except ValueError:
         return token.text
+    return number if isfinite(number) else token.text
 
 
 def _comparison(field: str, operator: str, wanted: Any) -> Test:

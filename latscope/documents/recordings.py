@@ -1,8 +1,9 @@
 """The only reading of recording files: `latscope.recording/1`, one JSON line a call.
 
 A file is trusted with nothing: types, bounds and the order of reads are checked. What a killed
-writer or a bad disk leaves behind costs its own line only, and is told. Unknown keys are ignored,
-an unknown version is refused. Messages name file, line and field, never what the field holds.
+writer or a bad disk leaves behind costs its own line only, and so does a line of an unknown version
+or with a field out of range; each is told. Unknown keys are ignored. Messages name file, line and
+field, never what the field holds.
 """
 
 import base64
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -25,6 +26,9 @@ FAMILY = SCHEMA.partition("/")[0]
 
 _WANTED = f"a recording file holds one {SCHEMA} object a line"
 
+NOT_JSON = "not JSON"
+UPGRADE = "upgrade latscope to read it"
+
 _adapter = TypeAdapter(Recording)
 _ROWS: dict[str, tuple[str, ...]] = {
     "reads": Read._fields,
@@ -34,35 +38,49 @@ _ROWS: dict[str, tuple[str, ...]] = {
 """Names of the places in rows that are arrays, for messages."""
 
 
-def read(path: str | PathLike[str], *, problems: list[str] | None = None) -> Iterator[Recording]:
+def read(
+    path: str | PathLike[str],
+    *,
+    problems: list[str] | None = None,
+    refused: list[str] | None = None,
+) -> Iterator[Recording]:
     """The recordings of a file, or of standard input for `-`, one after the other.
 
-    problems: gets a sentence for every line that is broken (cut by a killed writer, damaged) and
-    so left out; without it they are warnings. InputError when the file cannot be read, its first
-    line is no JSON, a line is of another version or has a field out of range, or nothing is left.
+    A line that cannot be used is left out, and a sentence with file and line says so. problems:
+    gets it for a line that is broken (cut by a killed writer, damaged); refused: for one that is
+    whole, yet of another version or with a field out of range (else `problems` gets these too).
+    Without a list they are warnings. InputError when the file cannot be read, or holds no line
+    that can be used.
     """
-    tell = problems.append if problems is not None else _warn
+    torn = _warn if problems is None else problems.append
+    unfit = torn if refused is None else refused.append
     name = str(path)
     try:
         if name == "-":
-            yield from _read_lines("<stdin>", sys.stdin.buffer, tell)
+            yield from _read_lines("<stdin>", sys.stdin.buffer, torn, unfit)
         else:
             with Path(path).open("rb") as file:
-                yield from _read_lines(name, file, tell)
+                yield from _read_lines(name, file, torn, unfit)
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}") from error
 
 
 def read_text(line: str | bytes, *, where: str = "recording") -> Recording:
     """The recording in one line. where: names its origin in the InputError of a bad one."""
+    found = _understood(line)
+    if isinstance(found, str):
+        raise InputError(f"{where}: {found}")
+    return found
+
+
+def _understood(line: str | bytes) -> Recording | str:
+    """The recording in a line, or the one thing that is wrong with it."""
     try:
         recording = _adapter.validate_json(line, strict=True)
     except ValidationError as error:
-        raise InputError(f"{where}: {_what_is_wrong(line, error)}") from None
+        return _what_is_wrong(line, error)
     wrong = _wrong_version(recording.schema) or _out_of_range(recording)
-    if wrong:
-        raise InputError(f"{where}: {wrong}")
-    return _restored(recording, line, where)
+    return wrong or _restored(recording, line)
 
 
 def schema() -> dict[str, Any]:
@@ -89,43 +107,65 @@ def _warn(problem: str) -> None:
     warnings.warn(problem, stacklevel=4)
 
 
+_Fault: TypeAlias = tuple[int, str]
+"""A line's number and what is wrong with it."""
+
+
 def _read_lines(
-    name: str, file: Iterable[bytes], tell: Callable[[str], None]
+    name: str, file: Iterable[bytes], torn: Callable[[str], None], unfit: Callable[[str], None]
 ) -> Iterator[Recording]:
     count = 0
-    broken = 0  # the line last found broken, until it is known whether others follow
+    faults: list[_Fault] = []  # not told before it is known whether a usable line follows
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
-        sound = _is_json(line)
-        if broken:
-            if count == 0 and not sound:
-                raise InputError(f"{name}:{broken}: not JSON; {_WANTED}")
-            tell(f"{name}:{broken}: not JSON; left out, the lines after it were read")
-            broken = 0
-        if sound:
-            yield read_text(line, where=f"{name}:{number}")
-            count += 1
-        else:
-            broken = number
-    if count == 0 and broken:
-        raise InputError(f"{name}:{broken}: not JSON; {_WANTED}")
+        found = _understood(line)
+        if isinstance(found, str):
+            faults.append((number, found))
+            if count == 0 and [wrong for _, wrong in faults] == [NOT_JSON] * 2:
+                break  # no file of recordings at all: the rest, however much, is not looked at
+            continue
+        for fault in faults:
+            _tell(name, fault, torn, unfit)
+        faults.clear()
+        yield found
+        count += 1
     if count == 0:
-        raise InputError(f"{name}: holds no recording; {_WANTED}")
-    if broken:
-        tell(f"{name}:{broken}: the last line is cut off; left out, {_before(count)} read")
+        raise InputError(_nothing_usable(name, faults))
+    for fault in faults[:-1]:
+        _tell(name, fault, torn, unfit)
+    for number, wrong in faults[-1:]:
+        if wrong == NOT_JSON:
+            torn(f"{name}:{number}: the last line is cut off; left out, {_before(count)} read")
+        else:
+            _tell(name, (number, wrong), torn, unfit)
+
+
+def _tell(
+    name: str, fault: _Fault, torn: Callable[[str], None], unfit: Callable[[str], None]
+) -> None:
+    number, wrong = fault
+    if wrong == NOT_JSON:
+        torn(f"{name}:{number}: not JSON; left out, the lines after it were read")
+    else:
+        advice = "" if UPGRADE in wrong else "; mend the line or drop it"
+        unfit(f"{name}:{number}: {wrong}; left out, the other lines were read{advice}")
+
+
+def _nothing_usable(name: str, faults: list[_Fault]) -> str:
+    if not faults:
+        return f"{name}: holds no recording; {_WANTED}"
+    number, wrong = faults[0]
+    more = f"; {_WANTED}" if wrong == NOT_JSON else ""
+    others = len(faults) - 1
+    if others and wrong != NOT_JSON:
+        more = f"; nor can any of the {others} after it be used" if others > 1 else ""
+        more = more or "; nor can the line after it be used"
+    return f"{name}:{number}: {wrong}{more}"
 
 
 def _before(count: int) -> str:
     return "the one recording before it was" if count == 1 else f"the {count} before it were"
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        from_json(line)
-    except ValueError:
-        return False
-    return True
 
 
 def _what_is_wrong(line: str | bytes, error: ValidationError) -> str:
@@ -133,7 +173,7 @@ def _what_is_wrong(line: str | bytes, error: ValidationError) -> str:
     try:
         found = from_json(line)
     except ValueError:
-        return "not JSON"
+        return NOT_JSON
     if not isinstance(found, dict):
         return f"not a recording but a JSON {type(found).__name__}"
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
@@ -147,7 +187,7 @@ def _wrong_version(version: object) -> str | None:
         return f"has no schema; a recording says {SCHEMA}"
     if isinstance(version, str) and version.startswith(f"{FAMILY}/"):
         shown = version[:64]
-        return f"schema {shown!r}: this latscope reads up to {SCHEMA}; upgrade latscope to read it"
+        return f"schema {shown!r}: this latscope reads up to {SCHEMA}; {UPGRADE}"
     return f"schema {str(version)[:64]!r} is no recording; this needs {SCHEMA}"
 
 
@@ -239,27 +279,26 @@ def _read_violations(reads: tuple[Read, ...]) -> Iterator[tuple[str, str]]:
         before = row
 
 
-def _restored(recording: Recording, line: str | bytes, where: str) -> Recording:
-    """Bodies out of base64, and nothing in the fields that no file may hold."""
+def _restored(recording: Recording, line: str | bytes) -> Recording | str:
+    """Bodies out of base64, and nothing in the fields that no file may hold; or what is wrong."""
     text = line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass")
     if not any(f'"{key}"'.encode() in text for key in ("body_b64", *MEMORY_ONLY)):
         return recording
-    rows = from_json(text).get("attempts", [])
-    attempts = [
-        replace(attempt, wire=None, tcp_raw=(), body=_body(attempt, row, f"{where}: attempts[{i}]"))
-        for i, (attempt, row) in enumerate(zip(recording.attempts, rows, strict=True))
-    ]
+    attempts = []
+    for index, row in enumerate(from_json(text).get("attempts", [])):
+        attempt = recording.attempts[index]
+        try:
+            body = _body(attempt, row.get("body_b64"))
+        except (binascii.Error, TypeError, ValueError):
+            return f"attempts[{index}].body_b64: not base64"
+        attempts.append(replace(attempt, wire=None, tcp_raw=(), body=body))
     return replace(recording, attempts=tuple(attempts), sent=None, context=None)
 
 
-def _body(attempt: Attempt, row: dict[str, Any], where: str) -> bytes | None:
-    encoded = row.get("body_b64")
+def _body(attempt: Attempt, encoded: Any) -> bytes | None:
     if encoded is None or attempt.body is not None:
         return attempt.body
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        raise InputError(f"{where}.body_b64: not base64") from None
+    return base64.b64decode(encoded, validate=True)
 
 
 def _bound(node: Any, name: str = "") -> None:

@@ -4,6 +4,7 @@ A figure's digits follow its resolution: what is known to a millisecond is not p
 microsecond, and a time that rounds to nothing prints as "<" the smallest step, not as 0.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Literal
@@ -42,6 +43,16 @@ def unit_for(ns: Ns) -> Unit:
     if ns < MS:
         return "us"
     return "ms" if ns < 10 * S else "s"
+
+
+def common_unit(values: Iterable[Ns | None]) -> Unit | None:
+    """One unit for figures that are read together: the largest one's, where it still leaves the
+    smallest two digits; null where the range is too wide, and each is told in its own."""
+    known = [abs(ns) for ns in values if ns]
+    if not known:
+        return None
+    unit = unit_for(max(known))
+    return unit if min(known) >= _NS[unit] // 100 else None
 
 
 def unit_name(unit: Unit) -> str:
@@ -91,17 +102,18 @@ def value(figure: Figure, unit: Unit) -> str:
     if figure.ns == 0 and figure.exact:
         return "none"
     if figure.ns == figure.low_ns and not figure.exact:
-        return f"≥{_at_least(figure, unit)}"
+        least = _at_least(figure, unit)
+        return f"≥{least} {_NAME[unit]}" if least else f">0 {_NAME[unit]}"
     half = (figure.high_ns - figure.low_ns) // 2
     return duration(figure.ns, max(half, figure.resolution_ns), unit)
 
 
 def _at_least(figure: Figure, unit: Unit) -> str:
-    """A hard minimum is rounded down: the one thing it says must be true."""
+    """A hard minimum is rounded down, the one thing it says must be true; empty for nothing."""
     places = decimals(figure.ns, figure.resolution_ns, unit)
     step = 10.0**-places
     down = floor(figure.ns / _NS[unit] / step + 1e-9) * step
-    return f"{_fixed(down, places)} {_NAME[unit]}" if down else f">0 {_NAME[unit]}"
+    return _fixed(down, places) if down else ""
 
 
 def bounds(figure: Figure, unit: Unit) -> str:
@@ -110,9 +122,13 @@ def bounds(figure: Figure, unit: Unit) -> str:
         return ""
     places = max(0, decimals(figure.high_ns, figure.resolution_ns, unit))
     step = 10.0**-places
-    low = floor(figure.low_ns / _NS[unit] / step + 1e-9) * step
     high = ceil(figure.high_ns / _NS[unit] / step - 1e-9) * step
-    return f"{_fixed(low, places) if low else '0'}–{_fixed(high, places)} {_NAME[unit]}"
+    if figure.ns == figure.low_ns:  # its value says the same minimum: the same digits
+        low = _at_least(figure, unit)
+    else:
+        down = floor(figure.low_ns / _NS[unit] / step + 1e-9) * step
+        low = _fixed(down, places) if down else ""
+    return f"{low or '0'}–{_fixed(high, places)} {_NAME[unit]}"
 
 
 def percent(part: float, whole: float) -> str:
@@ -125,6 +141,11 @@ def percent(part: float, whole: float) -> str:
 
 def count(number_of: int | None) -> str:
     return UNKNOWN if number_of is None else f"{number_of:,}".replace(",", " ")
+
+
+def counted(number_of: int, noun: str) -> str:
+    """`1 call`, `2 calls`."""
+    return f"{count(number_of)} {noun}{'' if number_of == 1 else 's'}"
 
 
 def _fixed(number_of: float, places: int) -> str:

@@ -30,6 +30,12 @@ def to_mapping(attribution: Attribution) -> dict[str, Any]:
     return {key: _plain(getattr(attribution, key)) for key in KEYS}
 
 
+def field_of(attribution: Attribution, path: str) -> Any:
+    """As `value_at`, of an attribution itself: only the field asked for is made plain."""
+    head = "segments" if path in SEGMENTS else ALIASES.get(path, path).partition(".")[0]
+    return value_at({head: _plain(getattr(attribution, head))}, path) if head in KEYS else None
+
+
 def value_at(mapping: Mapping[str, Any], path: str) -> Any:
     """A field of the mapping by its dotted name, an alias or a segment's name (its ns); null when
     it, or anything above it, is."""
@@ -43,13 +49,6 @@ def value_at(mapping: Mapping[str, Any], path: str) -> Any:
         head, _, rest = rest.partition(".")
         value = value.get(head)
     return None if rest else value
-
-
-def check_field(path: str) -> str | None:
-    """What is wrong with a field's name, in words; null when it is one."""
-    if path in SEGMENTS or ALIASES.get(path, path).partition(".")[0] in KEYS:
-        return None
-    return f"no field {path!r}; fields: {', '.join(KEYS)}, tags.NAME, ttft, wall and the segments"
 
 
 def _plain(value: Any) -> Any:

@@ -7,8 +7,8 @@ absent, and what is unknown is called unknown.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from latscope.attribution.model import Attribution, Segment, SegmentShare
-from latscope.report.figures import UNKNOWN, count, duration, percent
+from latscope.attribution.model import Attribution, ErrorInfo, Segment, SegmentShare
+from latscope.report.figures import UNKNOWN, common_unit, count, counted, duration, percent
 from latscope.report.words import CAUSES, flag, phase
 from latscope.units import Ns
 
@@ -25,13 +25,15 @@ class Note:
 def headline(attribution: Attribution) -> tuple[str, ...]:
     """The few facts of the header line, most wanted first."""
     res = max(1, attribution.instrument.bound_ns)
+    first = attribution.first_token_ns
+    unit = common_unit((attribution.wall_ns, first))
     facts = [
         f"{attribution.status} {attribution.http_status or ''}".strip(),
-        duration(attribution.wall_ns, res),
+        duration(attribution.wall_ns, res, unit),
     ]
     if attribution.streamed:
-        first = attribution.first_token_ns
-        facts.append("no token came" if first is None else f"first token {duration(first, res)}")
+        said = duration(first, res, unit)
+        facts.append("no token came" if first is None else f"first token {said}")
     else:
         facts.append("not streamed")
     if attribution.output_tokens is not None:
@@ -50,8 +52,7 @@ def notes(attribution: Attribution) -> Iterator[Note]:
 def _error(attribution: Attribution) -> Iterable[Note]:
     error = attribution.error
     if error is not None:
-        text = f"{error.type}, while waiting for {phase(error.phase)}"
-        yield Note(label="error", lines=(text,), tone="bad")
+        yield Note(label="error", lines=(_trouble(attribution.http_status, error),), tone="bad")
     elif attribution.status == "cut":
         text = "the stream ended before its terminal event"
         yield Note(label="cut", lines=(text,), tone="bad")
@@ -59,14 +60,24 @@ def _error(attribution: Attribution) -> Iterable[Note]:
         yield Note(label="cancelled", lines=("by the caller",), tone="warn")
 
 
+def _trouble(status: int | None, error: ErrorInfo) -> str:
+    """An answer that refuses is no silence: nothing was waited for."""
+    if status is not None and not 200 <= status < 300:
+        kind = "" if error.type == f"http_{status}" else f" ({error.type})"
+        return f"the server answered {status}{kind}"
+    return f"{error.type}, while waiting for {phase(error.phase)}"
+
+
 def _attempts(attribution: Attribution) -> Iterable[Note]:
     if len(attribution.attempts) < 2:
         return
     words = []
-    for attempt in attribution.attempts:
-        text = f"{attempt.status or 'no answer'} after {duration(attempt.ns)}"
+    tries = attribution.attempts
+    unit = common_unit(ns for attempt in tries for ns in (attempt.ns, attempt.backoff_ns))
+    for attempt in tries:
+        text = f"{attempt.status or 'no answer'} after {duration(attempt.ns, 1, unit)}"
         if attempt.backoff_ns:
-            text += f", then a wait of {duration(attempt.backoff_ns)}"
+            text += f", then a wait of {duration(attempt.backoff_ns, 1, unit)}"
         words.append(text)
     yield Note(label="attempts", lines=tuple(words), tone="warn")
 
@@ -102,7 +113,10 @@ def _unsplit(attribution: Attribution) -> Iterable[Note]:
         sums[item.candidates] = sums.get(item.candidates, 0) + item.ns
         ways += [way for way in item.would_split if way not in ways]
     res = max(1, attribution.instrument.bound_ns)
-    said = [f"{duration(ns, res)} {' | '.join(names)}" for names, ns in sums.items() if ns > 0]
+    unit = common_unit(sums.values())
+    said = [
+        f"{duration(ns, res, unit)} {' | '.join(names)}" for names, ns in sums.items() if ns > 0
+    ]
     if said:
         heads = ["would split it:"] + ["or:"] * len(ways)
         lines = [f"{head} {way}" for head, way in zip(heads, ways, strict=False)]
@@ -111,8 +125,10 @@ def _unsplit(attribution: Attribution) -> Iterable[Note]:
 
 
 def _stalls(attribution: Attribution) -> Iterable[Note]:
+    unit = common_unit(ns for stall in attribution.stalls for ns in (stall.ns, stall.at_ns))
     lines = tuple(
-        f"{duration(stall.ns)} without a byte at {duration(stall.at_ns)}: {_cause(stall.cause)}"
+        f"{duration(stall.ns, 1, unit)} without a byte at {duration(stall.at_ns, 1, unit)}:"
+        f" {_cause(stall.cause)}"
         f"{f' (confidence {stall.confidence:.0%})' if stall.confidence else ''}"
         for stall in attribution.stalls
     )
@@ -141,7 +157,8 @@ def _times(attribution: Attribution) -> Iterable[Note]:
     ]
     if attribution.first_visible_token_ns == attribution.first_token_ns:
         stamps.pop()
-    known = [f"{name} {duration(ns, res)}" for name, ns in stamps if ns is not None]
+    unit = common_unit(ns for _, ns in stamps)
+    known = [f"{name} {duration(ns, res, unit)}" for name, ns in stamps if ns is not None]
     if known:
         yield Note(label="times", lines=(" · ".join(known),))
 
@@ -173,15 +190,17 @@ def _tokens(attribution: Attribution) -> Iterable[Note]:
 
 def _pace(attribution: Attribution) -> Iterable[Note]:
     said = []
-    if attribution.tpot_ns:
-        said.append(f"TPOT {duration(attribution.tpot_ns)}")
     itl = attribution.itl
+    gaps = (itl.p50_ns, itl.p95_ns, itl.max_ns) if itl is not None else ()
+    unit = common_unit((attribution.tpot_ns, *gaps))
+    if attribution.tpot_ns:
+        said.append(f"TPOT {duration(attribution.tpot_ns, 1, unit)}")
     if itl is not None and itl.max_ns == 0:
         said.append("unknown: all tokens came in one read")
     elif itl is not None:
         said.append(
-            f"gaps between {itl.unit}s p50 {duration(itl.p50_ns)}, p95 {duration(itl.p95_ns)},"
-            f" max {duration(itl.max_ns)} (n {itl.n})"
+            f"gaps between {itl.unit}s p50 {duration(itl.p50_ns, 1, unit)},"
+            f" p95 {duration(itl.p95_ns, 1, unit)}, max {duration(itl.max_ns, 1, unit)} (n {itl.n})"
         )
     if attribution.tokens_per_chunk is not None:
         said.append(f"{attribution.tokens_per_chunk:.1f} tokens a chunk")
@@ -204,8 +223,10 @@ def _load(attribution: Attribution) -> Iterable[Note]:
 
 def _reported(attribution: Attribution) -> Iterable[Note]:
     by_source: dict[str, list[str]] = {}
+    unit = common_unit(item.ns for item in attribution.reported)
     for item in attribution.reported:
-        by_source.setdefault(item.source, []).append(f"{item.field} {duration(item.ns)}")
+        said = f"{item.field} {duration(item.ns, 1, unit)}"
+        by_source.setdefault(item.source, []).append(said)
     lines = tuple(f"{source}: {', '.join(said)}" for source, said in by_source.items())
     if lines:
         yield Note(label="reported", lines=lines)
@@ -218,7 +239,7 @@ def _connection(attribution: Attribution) -> Iterable[Note]:
         said.append("reused" if connection.reused else "new")
     said += [text for text in (connection.http, connection.peer) if text]
     if attribution.in_flight:
-        said.append(f"{attribution.in_flight} other calls in flight")
+        said.append(f"{counted(attribution.in_flight, 'other call')} in flight")
     if said:
         yield Note(label="connection", lines=(" · ".join(said),))
 

@@ -8,43 +8,69 @@ from rich.text import Text
 from latscope.attribution.model import Mode
 from latscope.attribution.owners import Owner
 from latscope.report import figures
-from latscope.report.bars import Canvas, colour, strip_cells
-from latscope.report.summary import Group
-from latscope.report.terminal import append_bar
+from latscope.report.bars import HATCH, Canvas, colour, paint, strip_cells
+from latscope.report.summary import LEAST_P95, OPEN, Group
+from latscope.report.terminal import append_bar, append_names, packed
 from latscope.report.view import Share
 from latscope.units import MS
 
 COLUMNS = ("calls", "failed", "TTFT p50", "p95", "E2E p50", "p95")
 WIDTHS = (5, 6, 8, 8, 8, 8)
-NAMES = {"unattributed": "unsplit"}
 WHOLE = 1_000_000
 MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
+Units = tuple[figures.Unit | None, figures.Unit | None]
 
 
 def summary_lines(groups: Sequence[Group], *, width: int, colours: bool) -> Iterator[Text]:
-    """A heading, then for each group: its name, its figures, a strip of median shares."""
+    """A heading, then for each group: its name, its figures, a bar of median shares; a legend."""
     head = "".join(f"  {name:>{size}}" for name, size in zip(COLUMNS, WIDTHS, strict=True))
     yield Text(f"{head[2:]}", "dim")
+    units = (
+        figures.common_unit(
+            ns for group in groups for ns in (group.ttft_p50_ns, group.ttft_p95_ns)
+        ),
+        figures.common_unit(
+            ns for group in groups for ns in (group.wall_p50_ns, group.wall_p95_ns)
+        ),
+    )
     for group in groups:
-        yield from _group_lines(group, width, colours)
-    yield Text("strip and shares: medians over the calls that completed", "dim")
+        yield from _group_lines(group, units, width, colours)
+    for line in packed(_legend(groups), width):
+        yield Text(line, "dim")
 
 
-def _group_lines(group: Group, width: int, colours: bool) -> Iterator[Text]:
+def _legend(groups: Sequence[Group]) -> Iterator[str]:
+    """What a reader of these groups may ask, and nothing of what they do not show."""
+    done = [group for group in groups if group.calls > group.failed]
+    parts = [part for group in done for part in group.parts]
+    if done:
+        yield "bars: medians over the calls that completed"
+    if any(group.wall_p95_ns is None for group in done):
+        yield f"p95 {figures.UNKNOWN}: below {LEAST_P95} calls it is only the slowest one"
+    if any(len(part.candidates) > 1 for part in parts):
+        yield f"{HATCH} unsplit: the sum is known, the split is not"
+    if any(not part.sure for part in parts):
+        yield f"{figures.UNKNOWN} nothing sure of it alone"
+    if any(name == OPEN for group in done for name, _ in group.dominant):
+        yield "open: the unsplit time could decide"
+
+
+def _group_lines(group: Group, units: Units, width: int, colours: bool) -> Iterator[Text]:
     for index, text in enumerate(wrap(" · ".join(group.key), width)):
         yield Text(text, "bold" if index == 0 else "")
-    yield _figures(group)
+    yield _figures(group, units)
     if group.calls > group.failed:
         yield _strip(group, min(width, 100), colours)
         yield from _shares(group, width, colours)
-        said = ", ".join(f"{NAMES.get(name, name)} {n}" for name, n in group.dominant)
+        said = ", ".join(f"{name} {n}" for name, n in group.dominant)
         yield Text(f"dominant: {said}")
     yield Text()
 
 
-def _figures(group: Group) -> Text:
+def _figures(group: Group, units: Units) -> Text:
     times = (group.ttft_p50_ns, group.ttft_p95_ns, group.wall_p50_ns, group.wall_p95_ns)
-    said = [str(group.calls), str(group.failed), *(figures.duration(ns, MS // 10) for ns in times)]
+    said = [str(group.calls), str(group.failed)]
+    said += [figures.duration(ns, MS // 10, units[place // 2]) for place, ns in enumerate(times)]
     line = Text()
     for index, (text, size) in enumerate(zip(said, WIDTHS, strict=True)):
         bad = index == 1 and group.failed > 0
@@ -54,10 +80,10 @@ def _figures(group: Group) -> Text:
 
 def _strip(group: Group, width: int, colours: bool) -> Text:
     """Medians need not add up to the whole, so they are drawn in proportion to their sum."""
-    total = sum(group.shares.values()) or 1.0
+    total = sum(part.share for part in group.parts) or 1.0
     shares = [
-        Share(candidates=(name,), ns=round(WHOLE * share / total))
-        for name, share in group.shares.items()
+        Share(candidates=part.candidates, ns=round(WHOLE * part.share / total))
+        for part in group.parts
     ]
     line = Text()
     append_bar(line, strip_cells(shares, WHOLE, Canvas(label=0, bar=width, colours=colours)))
@@ -65,14 +91,20 @@ def _strip(group: Group, width: int, colours: bool) -> Text:
 
 
 def _shares(group: Group, width: int, colours: bool) -> Iterator[Text]:
+    """Each part with its look in the bar, its name and its share."""
     line = Text()
-    for name, share in group.shares.items():
-        size = figures.UNKNOWN if name in group.unknown else figures.percent(share, 1)
-        said = f"{NAMES.get(name, name)} {size}"
-        if line.cell_len + 3 + len(said) > width:
+    for part in group.parts:
+        said = Text()
+        looks = [paint(part.candidates, place, colours) for place in range(len(part.candidates))]
+        append_bar(said, looks)
+        said.append(" ")
+        append_names(said, part.name, colours)
+        size = figures.percent(part.share, 1) if part.sure else figures.UNKNOWN
+        said.append(f" {size}", colour(part.name, colours))
+        if line.plain and line.cell_len + 3 + said.cell_len > width:
             yield line
             line = Text()
-        line.append(said if not line.plain else f"   {said}", colour(name, colours))
+        line = Text.assemble(line, "   ", said) if line.plain else said
     yield line
 
 

@@ -16,11 +16,11 @@ from latscope.report import figures
 from latscope.report.bars import Canvas, Cell, bar_cells, colour, strip_cells
 from latscope.report.notes import Note
 from latscope.report.view import CallView, Row, Strip
-from latscope.report.words import MARKS, MEANING
+from latscope.report.words import MARKS, MEANING, OF
 
 NARROW = 80
 VALUE = 8
-BOUNDS = 12
+LEAST_BOUNDS = 12
 TRUTH = 11
 TONES = {"bad": "bold red", "warn": "yellow", "strong": "bold", "plain": "", "dim": "dim"}
 
@@ -45,7 +45,7 @@ def call_lines(view: CallView, *, width: int, colours: bool) -> Iterator[Text]:
 def canvas_for(view: CallView, width: int, colours: bool) -> Canvas:
     """Label, bar and figures side by side; the bar takes what is left, up to 100 cells."""
     label = 13 if width < NARROW else 16
-    bounds = BOUNDS if _any_bounds(view) else 0
+    bounds = _bounds_width(view)
     side = 1 + VALUE + 2 + (1 + bounds if bounds else 0) + (TRUTH if view.has_truth else 0)
     bar = max(8, min(100, width - label - 1 - side))
     return Canvas(label=label, bar=bar, bounds=bounds, colours=colours)
@@ -82,14 +82,17 @@ def _axis(view: CallView, canvas: Canvas) -> Iterator[Text]:
         tick += 1
     said = "".join(numbers)[: canvas.bar]
     head = f" {'time':>{VALUE}}  "
-    head += f" {'within':<{BOUNDS}}" if canvas.bounds else ""
+    head += f" {'within':<{canvas.bounds}}" if canvas.bounds else ""
     head += f"{'truth':>{TRUTH - 3}}" if view.has_truth else ""
     yield Text(f"{figures.unit_name(unit):>{canvas.label}} {said}{head}".rstrip(), "dim")
     yield Text(f"{'':{canvas.label}} {''.join(rule)}", "dim")
 
 
-def _any_bounds(view: CallView) -> bool:
-    return any(not row.figure.exact for row in view.rows)
+def _bounds_width(view: CallView) -> int:
+    """0 when no row has bounds wider than its digits."""
+    unit = figures.unit_for(view.wall_ns)
+    widest = max((len(figures.bounds(row.figure, unit)) for row in view.rows), default=0)
+    return max(widest, LEAST_BOUNDS) if widest else 0
 
 
 def _step(length: float, most: int) -> float:
@@ -124,7 +127,7 @@ def _row_line(row: Row, view: CallView, canvas: Canvas) -> Text:
     line.append(f" {MARKS[row.provenance] if row.provenance else ' '}", quiet)
     within = figures.bounds(figure, unit)
     if canvas.bounds:
-        line.append(f" {within:<{BOUNDS}}", "dim")
+        line.append(f" {within:<{canvas.bounds}}", "dim")
     if row.truth_ns is not None:
         truth = figures.duration(row.truth_ns, view.resolution_ns, unit) if row.truth_ns else "none"
         line.append(f" {truth:>{TRUTH - 3}}", "dim" if truth == "none" else "")
@@ -137,16 +140,21 @@ def _append_label(line: Text, row: Row, canvas: Canvas) -> None:
     if len(text) > canvas.label:
         text = text.replace(" | ", "|")
     if len(text) > canvas.label:
-        text = "unsplit" if len(row.candidates) > 1 else text[: canvas.label - 1] + "…"
+        several = OF.get(len(row.candidates))
+        text = f"any of {several}" if several else text[: canvas.label - 1] + "…"
     if row.part or len(row.candidates) == 1:
         head, dot, tail = text.partition(".")
         line.append(head, "dim" if row.part else colour(row.candidates[0], canvas.colours))
         line.append(dot + tail, "dim")
     else:
-        for index, word in enumerate(text.replace("|", "\0|\0").split("\0")):
-            name = word.strip()
-            line.append(word, colour(name, canvas.colours) if index % 2 == 0 else "dim")
+        append_names(line, text, canvas.colours)
     line.append(" " * (canvas.label - len(text) + 1))
+
+
+def append_names(line: Text, text: str, colours: bool) -> None:
+    """`queue | prefill`, each name in its colour."""
+    for index, word in enumerate(text.replace("|", "\0|\0").split("\0")):
+        line.append(word, colour(word.strip(), colours) if index % 2 == 0 else "dim")
 
 
 def append_bar(line: Text, cells: Sequence[Cell]) -> None:
@@ -176,14 +184,31 @@ def _families(rows: Iterable[Row]) -> list[tuple[Row, list[Row]]]:
 
 
 def _legend(view: CallView, width: int) -> Iterator[Text]:
+    """The marks in use, then the signs in use."""
+    unit = figures.unit_for(view.wall_ns)
+    said = [figures.value(row.figure, unit) for row in view.rows]
+    signs = []
+    if any(text.startswith("≥") for text in said):
+        signs.append("≥ at least")
+    if figures.UNKNOWN in said:
+        signs.append(f"{figures.UNKNOWN} nothing sure of it alone")
+    if _bounds_width(view):
+        signs.append("within: the hard bounds")
+    marks = [f"{MARKS[name]} {MEANING[name]}" for name in view.provenances]
+    for line in (*packed(marks, width), *packed(signs, width)):
+        yield Text(line, "dim")
+
+
+def packed(sayings: Iterable[str], width: int) -> Iterator[str]:
+    """As many to a line as fit, three blanks between them."""
     line = ""
-    for name in view.provenances:
-        said = f"{MARKS[name]} {MEANING[name]}"
+    for said in sayings:
         if line and len(line) + 3 + len(said) > width:
-            yield Text(line, "dim")
+            yield line
             line = ""
         line += f"   {said}" if line else said
-    yield Text(line, "dim")
+    if line:
+        yield line
 
 
 def note_lines(note: Note, *, label: int, width: int) -> Iterator[Text]:

@@ -202,8 +202,8 @@ def _part_rows(share: SegmentShare, placed: "_Placed", resolution: Ns) -> Iterab
         )
 
 
-def _unsplit_rows(attribution: Attribution, placed: "_Placed", resolution: Ns) -> Iterable[Row]:
-    """One row a candidate set, then what is left of `unattributed` without any candidates."""
+def unsplit_sums(attribution: Attribution) -> dict[tuple[Segment, ...], Ns]:
+    """Each candidate set's time, then what is left of `unattributed` without any candidates."""
     sums: dict[tuple[Segment, ...], Ns] = {}
     for item in attribution.unsplit:
         sums[item.candidates] = sums.get(item.candidates, 0) + item.ns
@@ -211,7 +211,12 @@ def _unsplit_rows(attribution: Attribution, placed: "_Placed", resolution: Ns) -
     rest = total - sum(sums.values())
     if rest > 0:
         sums[("unattributed",)] = sums.get(("unattributed",), 0) + rest
-    for candidates, ns in sums.items():
+    return sums
+
+
+def _unsplit_rows(attribution: Attribution, placed: "_Placed", resolution: Ns) -> Iterable[Row]:
+    """One row a candidate set."""
+    for candidates, ns in unsplit_sums(attribution).items():
         if ns > 0:
             yield Row(
                 name=" | ".join(candidates),

@@ -54,6 +54,10 @@ CAUSES: dict[str, str] = {
 """Why a stream stood still, where the short word is not plain."""
 
 
+OF = {2: "two", 3: "three", 4: "four", 5: "five"}
+"""How many candidates, where their names do not fit."""
+
+
 def flag(name: str) -> str:
     return FLAGS.get(name, name.replace("_", " "))
 

@@ -17,6 +17,11 @@ To the first token, the same with the first *sent* token in the place of the las
 generated before it and never sent is decode; from its existence to the read that brought the last
 byte of its frame is network, be it transit or hold.
 
+An attempt that was refused (HTTP 400 and above) had no prefill and no decode that served the call:
+from the server having it until the server was done with it is queue. Where the server asked to be
+left alone or failed (REFUSED), the whole exchange is, from its headers being written to its end, be
+it the last attempt or one that was retried (design: Retries).
+
 The end, when no terminal event came: the caller's stop, else the attempt's end of body or error
 (none of them before the last read), else the call's end mark, else the last stamp. A milestone
 the server never reached is the moment it was done with the exchange, or the call's end if that
@@ -78,6 +83,10 @@ def truth(stamps: Stamps, recording: Recording) -> Truth:
     return Truth(segments=_partition(whole, end, recording.call_id), ttft=to_token, source=SOURCE)
 
 
+REFUSED = frozenset({408, 409, 429})
+"""With every 5xx: the statuses whose attempt is queue by definition."""
+
+
 def _answered(
     stamps: Stamps, recording: Recording, last_token: Ns | None, end: Ns
 ) -> Iterator[Until]:
@@ -86,9 +95,16 @@ def _answered(
     zero = recording.clock.zero_ns
     done = end if stamps.closed_ns is None else min(stamps.closed_ns - zero, end)
     yield ("client", _first_transport(recording.attempts[-1]))
+    status = recording.attempts[-1].status or 0
+    if status >= 500 or status in REFUSED:
+        written = recording.attempts[-1].mark("request.headers")
+        yield ("network", min(stamps.received_ns - zero if written is None else written, end))
+        yield ("queue", end)
+        return
+    refused = status >= 400
     reached: tuple[tuple[Segment, Ns | None], ...] = (
         ("network", stamps.received_ns),
-        ("queue", stamps.scheduled_ns),
+        ("queue", None if refused else stamps.scheduled_ns),
         ("prefill", stamps.first_token_ns),
         ("decode", last_token),
     )
@@ -160,8 +176,10 @@ def _last_stamp(attempt: Attempt) -> Ns:
 
 def _retry_after(attempt: Attempt) -> Ns:
     """How long the server asked to be left alone; 0 when it did not."""
-    stated = dict(attempt.headers).get("retry-after", "")
-    try:
-        return ns_from_s(max(float(stated), 0.0))
-    except (ValueError, OverflowError):
-        return 0
+    headers = dict(attempt.headers)
+    for name, seconds in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            return ns_from_s(max(float(headers.get(name, "")) * seconds, 0.0))
+        except (ValueError, OverflowError):
+            continue
+    return 0

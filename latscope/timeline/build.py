@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from latscope.protocols.events import VISIBLE_KINDS, Event, Reported
 from latscope.recording import Attempt, Recording
@@ -9,7 +10,7 @@ from latscope.timeline.exchanges import exchanges
 from latscope.timeline.model import Arrival, Failure, Path, Timeline, Verdict
 from latscope.timeline.stream import Stream, arrivals, holds, merged_usage, read_stream
 from latscope.timeline.verdict import end_of, judge
-from latscope.units import US, Ns
+from latscope.units import US, Ns, Span, clamp
 
 PROXIES = (
     "nginx",
@@ -31,6 +32,11 @@ PROXIES = (
     "litellm",
 )
 """Server tokens that name a hop, not a model server."""
+
+MODEL_SERVERS = frozenset(
+    {"uvicorn", "hypercorn", "granian", "llama.cpp", "ollama", "lmstudio", "latscope-sim"}
+)
+"""Server tokens of a model server's own HTTP front end; any other may be a hop."""
 
 HOP_HEADERS = re.compile(
     r"via|cf-ray|x-envoy-.*|x-kong-.*|x-litellm-.*|x-amz-cf-.*|x-cache|x-served-by|"
@@ -67,7 +73,13 @@ def _assemble(
     failure: Failure | None,
 ) -> Timeline:
     events: Sequence[Event] = stream.events if stream else ()
-    tokens = tuple(a for a in (arrivals(stream) if stream else ()) if a.at.latest <= wall)
+    waits = exchanges(recording.attempts, wall, recording.request_bytes)
+    since = waits[-1].start_ns
+    tokens = tuple(
+        _within(arrival, since, wall)
+        for arrival in (arrivals(stream) if stream else ())
+        if arrival.at.latest <= wall
+    )
     if verdict == "error" and failure is not None and failure.phase == "headers":
         tokens = ()
     facts = _facts(events)
@@ -78,7 +90,7 @@ def _assemble(
         verdict=verdict,
         failure=failure,
         wall_ns=wall,
-        exchanges=exchanges(recording.attempts, wall, recording.request_bytes),
+        exchanges=waits,
         first_byte_ns=stream.reads[0].got_ns if stream and stream.reads else None,
         first_token=tokens[0].at if tokens else None,
         first_visible_token_ns=next(
@@ -102,6 +114,14 @@ def _assemble(
     )
 
 
+def _within(arrival: Arrival, start: Ns, end: Ns) -> Arrival:
+    """No token of an attempt comes before the attempt began, whatever the stamps say."""
+    at = arrival.at
+    if start <= at.earliest:
+        return arrival
+    return replace(arrival, at=Span(clamp(at.earliest, start, end), clamp(at.latest, start, end)))
+
+
 def path_of(attempt: Attempt) -> Path:
     """What the response admits of its way: see Path."""
     headers = dict(attempt.headers)
@@ -115,7 +135,7 @@ def path_of(attempt: Attempt) -> Path:
     seen = [ns for ns in stated if ns is not None]
     return Path(
         peer=peer,
-        direct=near and server is not None and not hops,
+        direct=near and server in MODEL_SERVERS and not hops,
         hops=tuple(hops),
         server=server,
         rtt_ns=min(seen, default=None),

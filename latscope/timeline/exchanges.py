@@ -1,6 +1,7 @@
 """Attempts to exchanges: what each attempt waited for, how it ended, whom the next one waits on."""
 
 from collections.abc import Iterable
+from itertools import accumulate
 
 from latscope.recording import Attempt
 from latscope.timeline.model import Exchange, Outcome, Phase, PhaseName
@@ -28,8 +29,8 @@ def exchanges(
     """
     if not attempts:
         return (_exchange(Attempt(), 0, end_ns, last=True, request_bytes=None),)
-    starts = [clamp(attempt.mark("entry") or 0, 0, end_ns) for attempt in attempts]
-    starts[0] = 0
+    entries = [clamp(attempt.mark("entry") or 0, 0, end_ns) for attempt in attempts[1:]]
+    starts = list(accumulate([0, *entries], max))  # attempts are sequential, whatever marks say
     found = []
     for index, attempt in enumerate(attempts):
         last = index == len(attempts) - 1

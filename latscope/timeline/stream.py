@@ -38,13 +38,16 @@ class Stream:
     reads: tuple[Read, ...]
     since_ns: Ns
 
-    def span(self, index: int) -> Span:
-        """When the bytes of read `index` arrived."""
-        read = self.reads[index]
-        if read.got_ns - read.asked_ns > AT_ONCE:
-            return Span(read.got_ns, read.got_ns)
-        before = self.reads[index - 1].got_ns if index else self.since_ns
-        return Span(min(before, read.got_ns), read.got_ns)
+    def spans(self) -> tuple[Span, ...]:
+        """When the bytes of each read arrived. One that returned at once found them waiting: they
+        came after the last read that had to wait returned, or, where the reader paused after
+        that, during the pause; so did those behind it that returned at once too."""
+        found, since = [], self.since_ns
+        for read in self.reads:
+            if read.got_ns - read.asked_ns > AT_ONCE:
+                since = read.got_ns
+            found.append(Span(min(since, read.got_ns), read.got_ns))
+        return tuple(found)
 
 
 def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Stream:
@@ -78,14 +81,14 @@ def arrivals(stream: Stream) -> tuple[Arrival, ...]:
     if not stream.streamed or not stream.reads:
         return ()
     offsets = [read.body_offset for read in stream.reads]
-    last = len(offsets) - 1
+    spans, last = stream.spans(), len(offsets) - 1
     found = []
     for event in stream.events:
         if event.kind in TOKEN_KINDS and event.size > 0:
             index = min(bisect_left(offsets, event.end), last)
             found.append(
                 Arrival(
-                    at=stream.span(index),
+                    at=spans[index],
                     channel=event.kind,
                     choice=event.choice,
                     tokens=event.tokens,

@@ -15,11 +15,12 @@ from latscope.recording import SegmentTruth
 from latscope.sim.fleet.arrivals import Workload, drawn
 from latscope.sim.fleet.engine import Fleet, Run, simulate
 from latscope.sim.fleet.recordings import Path, recordings, sampled
-from latscope.sim.fleet.scheduler import Limits
+from latscope.sim.fleet.state import Limits
 from latscope.sim.fleet.summary import capacity
 from latscope.units import MS
 
 CALLS, SAMPLE = 600, 200
+LOADS = (0.5, 0.95)
 FLEET = Fleet(
     limits=Limits(max_num_seqs=48, max_num_batched_tokens=512, blocks=2200), routing="least-loaded"
 )
@@ -33,6 +34,7 @@ def served(load: float) -> Run:
     return simulate(FLEET, drawn(seeded), trace=sampled(CALLS, SAMPLE, 5))
 
 
+@functools.cache
 def attributed(load: float, *, metrics: bool) -> list[Attribution]:
     path = Path(rtt_ns=20 * MS, metrics=metrics)
     found = [attribute(one) for one in recordings(served(load), path)]
@@ -50,7 +52,7 @@ def outside(truth: tuple[SegmentTruth, ...], within: dict[str, tuple[int, int]])
 
 
 @pytest.mark.parametrize("metrics", [False, True], ids=["blind", "metrics"])
-@pytest.mark.parametrize("load", [0.5, 0.95])
+@pytest.mark.parametrize("load", LOADS)
 def test_the_truth_lies_in_the_bounds_of_every_segment(load: float, metrics: bool) -> None:
     """Of the whole call and of the time to first token, for every sampled call."""
     found = attributed(load, metrics=metrics)
@@ -69,7 +71,8 @@ def test_the_truth_lies_in_the_bounds_of_every_segment(load: float, metrics: boo
 
 
 def test_the_loads_differ_in_what_is_hard() -> None:
-    """The sample at 0.95 holds what the one at 0.5 lacks: waits longer than prefill."""
+    """The sample at 0.95 holds what the one at 0.5 lacks: waits longer than prefill, and calls
+    that were preempted."""
 
     def waited(load: float) -> int:
         found = [one.truth for one in attributed(load, metrics=False)]
@@ -77,6 +80,10 @@ def test_the_loads_differ_in_what_is_hard() -> None:
         return sum(1 for part in parts if part["queue"] > part["prefill"])
 
     assert waited(0.5) < SAMPLE / 4 < waited(0.95)
+    preempted = [
+        sum(1 for n in run.traced if run.table.preemptions[n]) for run in map(served, LOADS)
+    ]
+    assert preempted[0] < preempted[1]
 
 
 def test_the_engines_own_figures_give_the_split_to_the_nanosecond() -> None:

@@ -59,9 +59,9 @@ def test_a_silent_server_leaves_queue_and_prefill_joined() -> None:
     found = attributed(stream(streamed()))
     biggest = found.unsplit[0]
     assert biggest.candidates == ("queue", "prefill")
-    assert biggest.ns / MS == pytest.approx(200 - 2.9 - 0.04 - 25, abs=0.01)
+    assert biggest.ns / MS == pytest.approx(200 - 2.9 - 0.04 - 25 - 20, abs=0.01)
     assert own(found, "queue") == own(found, "prefill") == 0
-    assert own(found, "decode") == pytest.approx(19 * 20 - 25)
+    assert own(found, "decode") == pytest.approx(19 * 20 - 25 - 20)
     assert found.dominant == "decode"
     assert any("--enable-per-request-metrics (from 0.25.0)" in way for way in biggest.would_split)
     for way in ("record about 50 calls of mixed prompt length", "latscope calibrate"):
@@ -205,7 +205,7 @@ def test_a_read_timeout_before_the_first_token() -> None:
     assert found.status == "error"
     assert found.error is not None
     assert (found.error.type, found.error.phase) == ("httpx2.ReadTimeout", "first_token")
-    assert found.unsplit[0].candidates == ("queue", "prefill", "network")
+    assert found.unsplit[0].candidates == ("queue", "prefill", "decode", "network")
 
 
 def test_a_timeout_waiting_for_headers_names_the_phase() -> None:
@@ -249,7 +249,7 @@ def test_a_caller_that_breaks_off_before_the_first_token() -> None:
     found = attributed(recording)
     assert found.status == "cancelled"
     assert found.wall_ns == 705 * MS
-    assert found.unsplit[0].candidates == ("queue", "prefill")
+    assert found.unsplit[0].candidates == ("queue", "prefill", "decode")
 
 
 def test_a_caller_that_breaks_off_midway() -> None:

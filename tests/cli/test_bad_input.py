@@ -261,20 +261,58 @@ def test_a_broken_last_line_costs_itself_only(recorded: Path, latscope: Any) -> 
     ],
     ids=["version", "range", "type"],
 )
-def test_a_bad_line_ends_the_file_but_loses_nothing_before_it(
+def test_a_bad_line_costs_itself_only(
     change: Any, line: str, recorded: Path, latscope: Any
 ) -> None:
-    """What came before it is shown, then one line names file, line and field; the code is 3."""
+    """The rest is shown; one line names file, line and field; the code is 3."""
     lines = recorded.read_text().splitlines()
     call = json.loads(lines[1])
     change(call)
-    recorded.write_text(f"{lines[0]}\n{json.dumps(call)}\n")
+    recorded.write_text(f"{lines[0]}\n{json.dumps(call)}\n{lines[1]}\n")
     said = latscope("explain", str(recorded), "--json")
     assert said.code == 3
-    assert len(said.calls) == 1
+    assert len(said.calls) == 2
     assert len(said.err) == 1
     assert f"{recorded}:2" in said.err[0]
     assert line in said.err[0]
+
+
+def test_many_bad_lines_are_counted(recorded: Path, latscope: Any) -> None:
+    """A file half of another version does not flood the terminal."""
+    whole = recorded.read_text()
+    recorded.write_text(whole + '{"schema": "latscope.recording/9"}\n' * 13)
+    said = latscope("explain", str(recorded), "--json")
+    assert (said.code, len(said.calls), len(said.err)) == (3, 2, 11)
+    assert "upgrade latscope to read it; left out" in said.err[0]
+    assert said.err[-1] == "latscope: and 3 more lines left out"
+
+
+def test_a_file_of_another_version_is_one_line(recorded: Path, latscope: Any) -> None:
+    """Nothing could be read, so nothing was left out: the first line's fault is the file's."""
+    recorded.write_text('{"schema": "latscope.recording/9"}\n' * 13)
+    said = latscope("explain", str(recorded))
+    assert (said.code, said.out, len(said.err)) == (3, [], 1)
+    assert "upgrade latscope to read it; nor can any of the 12 after it" in said.err[0]
+
+
+@pytest.mark.parametrize("how", [(), ("--json",), ("--json", "--slowest", "1")])
+def test_an_id_that_no_call_has_is_told(
+    how: tuple[str, ...], recorded: Path, latscope: Any
+) -> None:
+    """The same line and code, whatever the form of the result."""
+    said = latscope("explain", str(recorded), "--id", "zzz", *how)
+    assert (said.code, said.out) == (3, [])
+    assert said.err == ["latscope: no call has an id that starts with 'zzz'"]
+
+
+def test_an_id_that_no_call_has_hides_no_other_trouble(
+    recorded: Path, latscope: Any, tmp_path: Path
+) -> None:
+    """A file that could not be read may be where the call is."""
+    said = latscope("explain", str(tmp_path / "nope"), str(recorded), "--id", "zzz")
+    assert said.code == 3
+    assert "cannot be read" in said.err[0]
+    assert "starts with 'zzz'" in said.err[1]
 
 
 def test_a_bad_file_does_not_hide_the_next(recorded: Path, latscope: Any, tmp_path: Path) -> None:

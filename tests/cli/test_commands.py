@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import signal
@@ -10,11 +11,13 @@ from typing import Any
 import pytest
 
 from latscope import __version__
-from latscope.attribution.model import SEGMENTS
+from latscope.attribution import attribute
+from latscope.attribution.model import SEGMENTS, Attribution
 from latscope.cli import main as main_module
 from latscope.cli.main import COMMANDS, run
 from latscope.documents import recordings
 from latscope.documents.scenarios import DEMO
+from latscope.recording import Recording
 from latscope.report.jsonview import KEYS
 from tests.probe.scripted import chunk, good, opened, serving, sse
 
@@ -71,6 +74,13 @@ def test_every_command_has_help(name: str, capsys: Capture) -> None:
         (["explain", "--nonsense"], "(see latscope explain --help)"),
         (["explain"], "explain needs a file of recordings, or - for stdin"),
         (["explain", "x", "--by", "nonsense"], "--by: no field 'nonsense'"),
+        (["explain", "x", "--by", "segments"], "--by: segments is a list: take one by its name: q"),
+        (
+            ["explain", "x", "--by", "model,connection"],
+            "take one of connection.reused, connection.h",
+        ),
+        (["explain", "x", "--by", "flags"], "--by: flags is a list, not one value"),
+        (["explain", "x", "--by", "tags"], "--by: tags holds many values: take one, as tags.NAME"),
         (["explain", "x", "--by", ","], "--by: needs at least one field"),
         (["explain", "x", "--since", "nonsense"], "--since: 'nonsense' is no time"),
     ],
@@ -123,6 +133,48 @@ def test_explain_filters_and_groups(recorded: Path, capsys: Capture) -> None:
     assert run(["explain", str(recorded), "--where", "model = other"]) == 0
     out, err = capsys.readouterr()
     assert (out, err) == ("", "latscope: no call matches\n")
+    assert run(["explain", str(recorded), "--where", "model = other", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "latscope: no call matches\n")
+
+
+def test_explain_attributes_only_what_id_and_time_let_through(
+    recorded: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attributing costs most; what a recording itself rules out is not attributed."""
+    wanted = [call.call_id for call in recordings.read(recorded)][1]
+    seen = []
+
+    def counting(call: Recording, **more: Any) -> Attribution:
+        seen.append(call.call_id)
+        return attribute(call, **more)
+
+    monkeypatch.setattr("latscope.attribution.attribute", counting)
+    assert run(["explain", str(recorded), "--id", wanted]) == 0
+    assert run(["explain", str(recorded), "--until", "2001-01-01", "--json"]) == 0
+    assert run(["explain", str(recorded), "--since", "2999-01-01"]) == 0
+    assert seen == [wanted]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_explain_says_how_far_it_is(
+    recorded: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal, in a line that is gone when the result comes; elsewhere not at all."""
+    monkeypatch.setattr("latscope.cli.explain.EVERY", 2)
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", terminal)
+        assert run(["explain", str(recorded)]) == 0
+    assert terminal.getvalue() == "\r\x1b[2Klatscope: 2 calls read ...\r\x1b[2K"
+    capsys.readouterr()
+    assert run(["explain", str(recorded)]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_explain_json_is_one_attribution_a_line(recorded: Path, capsys: Capture) -> None:

@@ -1,9 +1,10 @@
 import io
+import json
 
 import pytest
 from rich.text import Text
 
-from latscope.cli.output import Progress, screen
+from latscope.cli.output import Progress, _spelled, json_line, screen
 
 
 class Terminal(io.StringIO):
@@ -15,6 +16,7 @@ def test_progress_moves_on_a_terminal_and_leaves_nothing(monkeypatch: pytest.Mon
     """One line, written over, cleared at the end; ending twice clears once."""
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
     progress = Progress()
     progress.begin("2 calls")
     progress.step(1, 2)
@@ -27,6 +29,71 @@ def test_progress_moves_on_a_terminal_and_leaves_nothing(monkeypatch: pytest.Mon
         "",
     ]
     assert terminal.getvalue() == shown
+
+
+@pytest.mark.parametrize("kind", ["dumb", "unknown"])
+def test_a_terminal_that_cannot_clear_a_line_gets_one_that_stays(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No control sequence reaches it."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", kind)
+    progress = Progress()
+    progress.begin("2 calls")
+    progress.step(1, 2)
+    progress.end()
+    assert terminal.getvalue() == "latscope: 2 calls\n"
+
+
+def test_one_call_is_no_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`1 of 1 call`."""
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    Progress().step(1, 1)
+    assert terminal.getvalue().endswith("1 of 1 call ...")
+
+
+class Latin(io.TextIOWrapper):
+    """stdout of a machine that speaks no UTF-8."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO(), encoding="latin-1", errors="replace")
+
+    @property
+    def said(self) -> str:
+        self.flush()
+        self.seek(0)
+        return self.read()
+
+
+def test_a_verdict_is_spelled_where_its_mark_cannot_be_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Right and wrong would both be `?`; a cell is kept for the longer word, the colour stays."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    wide = screen().width
+    stdout = Latin()
+    monkeypatch.setattr("sys.stdout", stdout)
+    out = screen()
+    line = Text.assemble(("✓", "green"), " done ", ("✗", "red"))
+    out.lines([line, Text("neither", "bold"), Text("✗")])
+    assert out.width == wide - 1
+    assert stdout.said == "ok done x\nneither\nx\n"
+    spelled = _spelled(line)
+    assert [(spelled.plain[span.start : span.end], span.style) for span in spelled.spans] == [
+        ("ok", "green"),
+        ("x", "red"),
+    ]
+
+
+def test_json_is_whole_on_any_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the encoding lacks is escaped, not lost."""
+    stdout = Latin()
+    monkeypatch.setattr("sys.stdout", stdout)
+    json_line({"model": "名"})
+    assert json.loads(stdout.said) == {"model": "名"}
 
 
 def test_progress_is_one_line_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,10 +3,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from latscope.cli.select import chosen, moment, selection
+from latscope.cli.select import asked_for, moment, passes, selection
 from latscope.errors import UsageError
+from latscope.recording import Recording, Target
 from tests.report import samples
 
+TARGET = Target(scheme="https", host="h", port=443, path="/")
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 
 
@@ -19,7 +21,10 @@ def ids(**options: str | None) -> list[str]:
         now=NOW,
     )
     calls = [
-        replace(samples.reported_call(), call_id=name, started_at=at)
+        (
+            Recording(call_id=name, started_at=at, target=TARGET),
+            replace(samples.reported_call(), call_id=name, started_at=at),
+        )
         for name, at in (
             ("a1", "2026-11-29T11:00:00Z"),
             ("a2", "2026-11-29T11:30:00+00:00"),
@@ -27,7 +32,11 @@ def ids(**options: str | None) -> list[str]:
             ("b2", "no time"),
         )
     ]
-    return [call.call_id for call in chosen(calls, wanted)]
+    return [
+        call.call_id
+        for recording, call in calls
+        if asked_for(recording, wanted) and passes(call, wanted)
+    ]
 
 
 @pytest.mark.parametrize(

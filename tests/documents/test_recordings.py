@@ -191,13 +191,53 @@ def test_what_is_no_recording_is_refused(tmp_path: Path, line: bytes, told: str)
     assert str(caught.value).startswith(str(path))
 
 
-def test_an_unknown_version_is_refused_even_when_its_fields_fit(tmp_path: Path) -> None:
-    """The recordings before it are handed out first."""
-    later = to_line(replace(CALL, schema="latscope.recording/2"))
-    found = read(written(tmp_path, to_line(CALL), later))
-    assert next(found) == CALL
-    with pytest.raises(InputError, match=r"calls\.jsonl:2: schema 'latscope.recording/2'"):
-        next(found)
+LATER = to_line(replace(CALL, schema="latscope.recording/2"))
+
+
+def test_an_unknown_version_is_left_out_even_when_its_fields_fit(tmp_path: Path) -> None:
+    """The recordings before and after it are handed out; the sentence says what would read it."""
+    path = written(tmp_path, LATER, to_line(CALL), LATER, to_line(CALL), LATER)
+    problems: list[str] = []
+    assert list(read(path, problems=problems)) == [CALL, CALL]
+    assert problems == [
+        f"{path}:{number}: schema 'latscope.recording/2': this latscope reads up to"
+        " latscope.recording/1; upgrade latscope to read it; left out, the other lines were read"
+        for number in (1, 3, 5)
+    ]
+
+
+def test_refused_lines_can_be_told_from_torn_ones(tmp_path: Path) -> None:
+    """A torn line is the trace of a kill; a refused one is data that is there and not used."""
+    path = written(tmp_path, to_line(CALL), LATER, '{"cut')
+    problems: list[str] = []
+    refused: list[str] = []
+    assert list(read(path, problems=problems, refused=refused)) == [CALL]
+    assert [text.partition(": ")[0] for text in problems + refused] == [f"{path}:3", f"{path}:2"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([LATER, LATER], r":1: schema .*; nor can the line after it be used$"),
+        ([LATER, "{}", "[]"], r":1: schema .*; nor can any of the 2 after it be used$"),
+        ([LATER, "{", "{"], r":1: schema .*; nor can any of the 2 after it be used$"),
+        (["{", LATER], r":1: not JSON; a recording file holds"),
+    ],
+)
+def test_a_file_without_a_usable_line_is_refused(
+    tmp_path: Path, lines: list[str], told: str
+) -> None:
+    """One sentence, the first line's."""
+    problems: list[str] = []
+    with pytest.raises(InputError, match=told):
+        list(read(written(tmp_path, *lines), problems=problems))
+    assert problems == []
+
+
+def test_two_lines_of_no_json_are_enough(tmp_path: Path) -> None:
+    """A large file of something else is not read to its end."""
+    with pytest.raises(InputError, match=r":1: not JSON"):
+        list(read(written(tmp_path, "{", "{", to_line(CALL))))
 
 
 def test_not_json_in_one_line() -> None:
@@ -254,10 +294,12 @@ def test_a_field_out_of_range_is_named(tmp_path: Path, change: Change, told: str
     """File, line and path of the field; never the value."""
     plain = json.loads(to_line(CALL))
     change(plain)
-    path = written(tmp_path, to_line(CALL), json.dumps(plain))
-    with pytest.raises(InputError) as caught:
-        list(read(path))
-    assert str(caught.value).startswith(f"{path}:2: {told}")
+    path = written(tmp_path, to_line(CALL), json.dumps(plain), to_line(CALL))
+    problems: list[str] = []
+    assert list(read(path, problems=problems)) == [CALL, CALL]
+    (problem,) = problems
+    assert problem.startswith(f"{path}:2: {told}")
+    assert problem.endswith("; left out, the other lines were read; mend the line or drop it")
 
 
 def test_the_schema_describes_what_is_written() -> None:

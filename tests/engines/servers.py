@@ -16,7 +16,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +50,10 @@ class Server:
 
 @contextlib.contextmanager
 def vllm(
-    port: int = 0, extra_args: Sequence[str] = (), otlp: str | None = None
+    port: int = 0,
+    extra_args: Sequence[str] = (),
+    otlp: str | None = None,
+    extra_env: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
     """Run vLLM with per-request figures on; `otlp` is where its spans go (gRPC)."""
     port = port or free_port()
@@ -73,6 +76,7 @@ def vllm(
         # Some features compile a kernel at first use, 20 s each; kept, they do so once a machine.
         "TORCHINDUCTOR_CACHE_DIR": str(cache / "vllm-cache" / "inductor"),
         "OTEL_EXPORTER_OTLP_TRACES_INSECURE": "true",
+        **(extra_env or {}),
     }
     with _running("vllm", [*command, *extra_args], port, VLLM_READY_S, env) as server:
         yield server

@@ -1,6 +1,16 @@
 import pytest
 
-from latscope.report.figures import Figure, bounds, count, duration, percent, unit_for, value
+from latscope.report.figures import (
+    Figure,
+    bounds,
+    common_unit,
+    count,
+    counted,
+    duration,
+    percent,
+    unit_for,
+    value,
+)
 from latscope.units import MS, US, S
 
 
@@ -37,6 +47,8 @@ def test_digits_follow_the_resolution(ns: int | None, resolution: int, said: str
         (901 * MS, 901 * MS, 909_300 * US, 50 * US, "≥901 ms", "901–910 ms"),
         (40 * MS, 10 * MS, 70 * MS, 50 * US, "40 ms", "10.0–70.0 ms"),
         (44 * MS, 10 * MS, 70 * MS, 50 * US, "40 ms", "10.0–70.0 ms"),
+        (250 * US, 250 * US, 120 * MS, 1, "≥0.25 ms", "0.25–120 ms"),
+        (1, 1, 120 * MS, 1, ">0 ms", "0–120 ms"),
         (44 * MS, 43_950 * US, 44_020 * US, 50 * US, "44.0 ms", ""),
     ],
 )
@@ -61,6 +73,28 @@ def test_counts_and_units() -> None:
     """Thousands are set apart; the unit follows the whole picture's length."""
     assert [count(n) for n in (None, 7, 12_345)] == ["—", "7", "12 345"]
     assert [unit_for(ns) for ns in (999 * US, MS, 9 * S, 10 * S)] == ["us", "ms", "ms", "s"]
+
+
+@pytest.mark.parametrize(
+    ("values", "unit"),
+    [
+        ([], None),
+        ([None, 0], None),
+        ([850 * US, 4 * MS, None, 0], "ms"),
+        ([9 * US, 4 * MS], None),
+        ([20 * MS, 12 * S], "s"),
+        ([2 * US, 900 * US], "us"),
+    ],
+)
+def test_figures_read_together_share_a_unit_where_the_range_allows(
+    values: list[int | None], unit: str | None
+) -> None:
+    """The largest one's, as long as the smallest keeps two digits in it."""
+    assert common_unit(values) == unit
+
+
+def test_one_is_singular() -> None:
+    assert [counted(n, "call") for n in (0, 1, 2)] == ["0 calls", "1 call", "2 calls"]
 
 
 def test_a_hard_minimum_is_never_rounded_up() -> None:

@@ -34,7 +34,8 @@ def waterfall(call: Attribution) -> Draw:
 
 
 def groups(width: int, colours: bool) -> Iterable[Text]:
-    calls = [samples.reported_call(), samples.blind_call(), samples.failed_call()]
+    calls = [samples.reported_call(), samples.blind_call(), samples.blind_call()]
+    calls += [samples.failed_call()]
     calls += [replace(samples.failed_call(), model="other", wall_ns=12_345_678_901)]
     return summary_lines(summary(calls), width=width, colours=colours)
 
