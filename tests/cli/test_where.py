@@ -53,6 +53,7 @@ CALL: dict[str, Any] = {
         ("load_excess = null", True),
         ("wall = null", False),
         ("wall ~ 1239", True),
+        (" or ".join(["(model = x)"] * 200 + ["model ~ tiny"]), True),
         ("(" * 49 + "model ~ tiny" + ")" * 49, True),
         ("started_at >= 2026-11-29T09:00:00Z", True),
         ("http_status ~ 20", True),
