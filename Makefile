@@ -61,8 +61,8 @@ engines: $(VENV)/dev ## every test against real engines
 	LATSCOPE_ENGINES_REQUIRED=1 $(BIN)/python -m pytest tests/engines
 
 lab: $(VENV)/dev ## the lab: real network paths and real proxies (root, Debian packages)
-	$(BIN)/python tests/lab/install.py
-	$(BIN)/python -m pytest tests/lab
+	$(BIN)/python -m tests.lab.install all
+	LATSCOPE_ENGINES_REQUIRED=1 $(BIN)/python -m pytest tests/lab
 
 bench-fleet: $(VENV)/dev ## how many calls a second the fleet simulator gets done
 	$(BIN)/python benchmarks/fleet.py

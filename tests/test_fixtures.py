@@ -147,3 +147,17 @@ def test_an_error_after_tokens_is_named() -> None:
 def test_several_choices_are_flagged() -> None:
     for engine in ("vllm", "llama"):
         assert "several_choices" in attributed(f"{engine}-chat_two-stream").flags
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("hop-")])
+def test_the_truth_behind_a_real_hop_lies_inside_the_bounds(name: str) -> None:
+    """Law 2 behind every proxy that was recorded, for the whole call and to the first token."""
+    found, truth = attributed(name), recording(name).truth
+    assert truth is not None
+    assert truth.ttft is not None
+    for true, pieces in ((truth.segments, found.pieces), (truth.ttft, found.ttft_pieces or ())):
+        for share in true:
+            least = sum(piece.ns for piece in pieces if piece.owner == share.name)
+            most = sum(piece.ns for piece in pieces if share.name in piece.candidates)
+            if share.name != "unattributed":
+                assert least <= share.ns <= most, (share.name, least, share.ns, most)

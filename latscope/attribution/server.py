@@ -303,8 +303,8 @@ def _after(w: Window) -> list[Piece]:
 
 
 def _transit(w: Window, room: Ns) -> Ns:
-    """One round trip a call, as the kernel measured it to the first hop."""
-    return clamp(w.timeline.path.rtt_ns or 0, 0, max(room, 0))
+    """One round trip a call, as far as the kernel's samples to the first hop make it sure."""
+    return clamp(w.timeline.path.sure_ns, 0, max(room, 0))
 
 
 def _transit_piece(ns: Ns) -> list[Piece]:

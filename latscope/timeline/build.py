@@ -133,12 +133,17 @@ def path_of(attempt: Attempt) -> Path:
     near = bool(peer and PRIVATE.match(peer))
     stated = (info.min_rtt_ns or info.rtt_ns for info in attempt.tcp_info)
     seen = [ns for ns in stated if ns is not None]
+    rtt = min(seen, default=0)
+    spread = max((info.rttvar_ns or 0 for info in attempt.tcp_info), default=0)
     return Path(
         peer=peer,
         direct=near and server in MODEL_SERVERS and not hops,
         hops=tuple(hops),
         server=server,
-        rtt_ns=min(seen, default=None),
+        rtt_ns=rtt or None,
+        # A connection's first sample has a deviation of half itself (RFC 6298, 2.2): one sample
+        # says little of the next packet's luck, many say much.
+        sure_ns=max(rtt - spread, rtt // 2),
     )
 
 

@@ -91,7 +91,8 @@ class Path:
 
     direct: the peer is a loopback or private address and the Server header names a model server's
     own HTTP front end, with no trace of a proxy. rtt_ns: smallest kernel round trip seen, to the
-    first hop. server: product token of the Server header, lower case.
+    first hop; sure_ns: what of it these bytes needed at least (less the kernel's own deviation).
+    server: product token of the Server header, lower case.
     """
 
     peer: str | None
@@ -99,6 +100,7 @@ class Path:
     hops: tuple[str, ...]
     server: str | None
     rtt_ns: Ns | None
+    sure_ns: Ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,6 +135,16 @@ def test_the_smallest_round_trip_seen_is_the_paths() -> None:
     assert path_of(replace(attempt(), tcp_info=())).rtt_ns is None
 
 
+@pytest.mark.parametrize(
+    ("deviations", "sure"), [((20,), 20), ((20, 5), 20), ((5, 2), 35), ((90,), 20), ((), 40)]
+)
+def test_what_of_a_round_trip_is_sure(deviations: tuple[int, ...], sure: int) -> None:
+    """The smallest less the largest deviation stated, and never less than half of it."""
+    infos = [TcpInfo(at="headers", min_rtt_ns=40 * US)]
+    infos += [TcpInfo(at="end", min_rtt_ns=40 * US, rttvar_ns=ns * US) for ns in deviations]
+    assert path_of(replace(attempt(), tcp_info=tuple(infos))).sure_ns == sure * US
+
+
 def test_a_shared_connection_and_a_broken_capture_are_flagged() -> None:
     chunks = [(20.0, delta("a")), (30.0, DONE)]
     timeline = build(stream(chunks, http="HTTP/2", in_flight=2, broken=("tcp_info: gone",)))
