@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test lint types arch format check coverage engines engines-smoke lab twin bench-fleet bench-wire clean
+.PHONY: help demo test lint types arch format check coverage engines engines-smoke lab twin bench-stamps bench-fleet bench-wire clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,6 +63,10 @@ engines: $(VENV)/dev ## every test against real engines
 lab: $(VENV)/dev ## the lab: real network paths and real proxies (root, Debian packages)
 	$(BIN)/python -m tests.lab.install all
 	LATSCOPE_ENGINES_REQUIRED=1 $(BIN)/python -m pytest tests/lab
+
+bench-stamps: $(VENV)/dev ## the hard bounds against a real vLLM's own stamps
+	$(BIN)/python tests/engines/install.py vllm
+	$(BIN)/python benchmarks/stamps.py
 
 bench-fleet: $(VENV)/dev ## how many calls a second the fleet simulator gets done
 	$(BIN)/python benchmarks/fleet.py

@@ -37,6 +37,7 @@ class Gap:
     """A silence between two bursts that stands out from the stream's own step."""
 
     start_ns: Ns
+    end_ns: Ns
     excess_ns: Ns
 
 
@@ -97,7 +98,7 @@ def pace(arrivals: Sequence[Arrival]) -> Pace:
         late_last_ns=_late_last(found, step),
         widest_ns=max((gap for gap in silences if gap <= limit), default=0),
         gaps=tuple(
-            Gap(start_ns=before.at, excess_ns=gap - round(median(silences)))
+            Gap(start_ns=before.at, end_ns=before.at + gap, excess_ns=gap - round(median(silences)))
             for before, gap in zip(found, silences, strict=False)
             if gap > limit
         ),

@@ -12,10 +12,10 @@ from latscope.attribution.model import OWNERS, Mode, Piece, Segment
 from latscope.attribution.pace import DELIVERY, Pace, pace
 from latscope.attribution.splits import would_split
 from latscope.timeline import Timeline
-from latscope.timeline.exchanges import RATE_LIMITED
+from latscope.timeline.exchanges import RATE_LIMITED, refused
 from latscope.units import MS, Ns, clamp
 
-RETRYABLE = frozenset({408, 409})
+LATE = "the reader came late for bytes"
 
 UNPACED: Ns = 100 * MS
 """What delivery is granted where no tokens came whose pace could show a busy machine's lateness."""
@@ -102,11 +102,13 @@ def _refused(w: Window, status: int) -> list[Piece]:
     definition, its way back included (design: Retries); any other refusal is its front end's word
     and the way there and back, and nothing says how much of which."""
     ns, evidence = w.end - w.start, f"status {status}"
-    if status in RATE_LIMITED:
-        return [own("queue", "rate_limit", ns, evidence, at=w.start)]
-    if status >= 500 or status in RETRYABLE:
-        return [own("queue", "failed_attempt", ns, evidence, at=w.start)]
-    return [unsplit(w, ns, {"queue", "network"}, evidence, w.start)]
+    late = clamp(_held(w, w.start, w.end), 0, ns)
+    if refused(status):
+        part = "rate_limit" if status in RATE_LIMITED else "failed_attempt"
+        rest = own("queue", part, ns - late, evidence, at=w.start)
+        return _drop_empty([rest, unsplit(w, late, {"queue", "client"}, LATE)])
+    rest = unsplit(w, ns - late, {"queue", "network"}, evidence, w.start)
+    return _drop_empty([rest, unsplit(w, late, {"queue", "network", "client"}, LATE)])
 
 
 # -- the server reports ---------------------------------------------------------------------------
@@ -125,10 +127,11 @@ def _reported(w: Window) -> list[Piece]:
         overlap, tail = clamp(-after, 0, max(lead, 0)), max(after, 0)
     elif f.decode_ns is not None:  # not streamed: one window, no first token to lie before
         lead -= f.decode_ns
-    hidden = _hidden_room(w, lead - overlap) if overlap and w.to_first else 0
+    hidden = _hidden_room(w, lead - overlap) if w.to_first and f.decode_ns else 0
     pieces = _lead(w, lead - overlap - hidden)
+    late = {"client"} if _late(w) else set()
     pieces.append(
-        unsplit(w, hidden, {"queue", "decode", "network"}, "decode before the first token")
+        unsplit(w, hidden, {"queue", "decode", "network"} | late, "decode before the first token")
     )
     pieces += _parts(w)
     if w.to_first:
@@ -141,9 +144,14 @@ def _reported(w: Window) -> list[Piece]:
 
 
 def _hidden_room(w: Window, room: Ns) -> Ns:
-    """The last token was decoded before we read it, so decode may begin that much earlier, too."""
-    if _hidden_tokens(w) == 0:
+    """How much decode may lie before the first token we read besides what overlaps: none when all
+    tokens were shown; any of it when several were not; where only one was not, as much as the last
+    token existed before we read it, for then decode began that much earlier, too."""
+    hidden = _hidden_tokens(w)
+    if hidden == 0:
         return 0
+    if hidden is None or hidden > 1:
+        return clamp(w.figures.decode_ns or 0, 0, max(room, 0))
     last = w.timeline.last_token_ns or w.first
     return clamp(w.timeline.wall_ns - last + w.pace.slack_ns, 0, max(room, 0))
 
@@ -153,11 +161,14 @@ def _overlap(w: Window, ns: Ns) -> list[Piece]:
     its tokens were shown; tokens never shown were decoded there (hidden reasoning)."""
     hidden = _hidden_tokens(w)
     output = w.timeline.usage.output_tokens or 0
-    share = ns
+    late = clamp(_held(w, w.start, w.first), 0, ns)
+    share = ns - late
     if hidden is not None and hidden <= 1:  # the one may be an end-of-text token: ordinary steps
-        share = min(ns, 3 * hidden * (w.figures.decode_ns or 0) // max(1, output - 1))
+        share = min(share, 3 * hidden * (w.figures.decode_ns or 0) // max(1, output - 1))
+    why = {"network", "client"} if hidden == 0 else {"decode", "network", "client"}
     return [
-        own("network", "hold", ns - share, "first token held back"),
+        unsplit(w, late, why, LATE),
+        own("network", "hold", ns - late - share, "first token held back"),
         unsplit(w, share, {"decode", "network"}, "decode before the first token shown"),
     ]
 
@@ -178,25 +189,35 @@ def _lead(w: Window, ns: Ns) -> list[Piece]:
     if w.figures.decode_ns is None and _may_hide_decode(w):
         candidates.add("decode")
     transit = _transit(w, ns)
-    held = clamp(_held(w, w.start, w.first), 0, ns - transit)
+    held = clamp(_late(w), 0, ns - transit)
     rest = ns - transit - held
     late = 0
     if w.figures.decode_ns is None and w.timeline.first_token is not None and not w.to_first:
         late = min(w.pace.early_ns, rest)
     return [
         *_transit_piece(transit),
-        unsplit(w, held, candidates | {"client"}, "the reader came late for the first bytes"),
+        unsplit(w, held, candidates | {"client"}, LATE),
         unsplit(w, rest - late, candidates, "beyond the server's own figures"),
         unsplit(w, late, candidates | {"decode"}, "delivery of the first token"),
     ]
+
+
+def _late(w: Window) -> Ns:
+    """How much of what the figures leave may be the reader's lateness. What is left is one sum over
+    the whole call: lateness for the end may stand in it for time before the first token."""
+    wall = w.timeline.wall_ns
+    unread = wall - (w.timeline.last_byte_ns or 0) if _ended_unread(w) else 0
+    return _held(w, w.start, wall) + unread
 
 
 def _tail(w: Window, ns: Ns) -> list[Piece]:
     held = clamp(_held(w, w.first, w.end), 0, ns)
     part = "hold" if ns - held > DELIVERY else "transit"
     return [
-        unsplit(w, held, {"network", "client"}, "the reader came late for bytes"),
-        own("network", part, ns - held, "after the server's last token"),
+        unsplit(w, held, {"network", "client"}, LATE),
+        unsplit(w, ns - held, {"network", "client"}, "after the server's last token")
+        if _ended_unread(w)
+        else own("network", part, ns - held, "after the server's last token"),
     ]
 
 
@@ -216,7 +237,7 @@ def _before(w: Window) -> list[Piece]:
             *_transit_piece(transit),
             unsplit(w, silence - early, base, _silence_evidence(w), w.start),
             unsplit(w, early, wide, "delivery of the first token"),
-            unsplit(w, held, wide | {"client"}, "the reader came late for the first bytes"),
+            unsplit(w, held, wide | {"client"}, LATE),
         ]
     )
 
@@ -229,12 +250,23 @@ def _silence_candidates(w: Window) -> tuple[set[str], set[str]]:
     base = {"queue", "prefill"}
     if t.first_token is None or _may_hide_decode(w):
         base.add("decode")
+    if not w.to_first and w.pace.gaps and not _hop_free(w):
+        base.add("decode")  # behind a pause, tokens cannot show how long the first was kept
     if not _hop_free(w) or (t.first_token is None and t.verdict in ("cut", "error")):
         base.add("network")
     wide = base | {"network"}
     if not w.to_first or _hidden_tokens(w) != 0:
         wide.add("decode")
+    if t.first_token is None and _ended_unread(w):
+        wide.add("client")
     return base, wide
+
+
+def _ended_unread(w: Window) -> bool:
+    """No read brought the end (it was an EOF, an error, the caller's stop): nothing says how long
+    the caller let it wait."""
+    last = w.timeline.last_byte_ns
+    return last is None or last < w.timeline.wall_ns
 
 
 def _hop_free(w: Window) -> bool:
@@ -248,6 +280,9 @@ def _may_hide_decode(w: Window) -> bool:
     finds them all among the arrivals rules it out. A stated `reasoning_tokens: 0` does not; vLLM
     0.32 states it for streamed reasoning, and tool parsers swallow tokens too."""
     hidden = _hidden_tokens(w)
+    if hidden == 0:  # only what something on the way collected was decoded before it was read
+        several = len(w.timeline.arrivals) > 1
+        return several and not w.to_first and not w.pace.paced
     if hidden is None or not w.pace.paced:
         return True
     return hidden > (1 if "stop" in w.timeline.finish.values() else 0)
@@ -257,7 +292,7 @@ def _hidden_tokens(w: Window) -> int | None:
     """Tokens the server counted and did not show, an end-of-text token among them; null when it
     gives no count."""
     output = w.timeline.usage.output_tokens
-    if output is None:
+    if output is None or w.timeline.verdict != "complete":  # a message states 1 at its start
         return None
     return max(0, output - sum(arrival.tokens or 1 for arrival in w.timeline.arrivals))
 
@@ -276,26 +311,30 @@ def _after(w: Window) -> list[Piece]:
     if t.last_token_ns is None:
         return []
     last = clamp(t.last_token_ns, w.first, w.end)
-    gaps = [(gap.start_ns, gap.excess_ns) for gap in w.pace.gaps if gap.start_ns < last]
-    stalled = clamp(sum(ns for _, ns in gaps), 0, last - w.first)
-    held = clamp(_held(w, w.first, last), 0, last - w.first - stalled)
+    held = clamp(_held(w, w.first, last), 0, last - w.first)
+    gaps = [
+        (gap.start_ns, max(0, gap.excess_ns - _held(w, gap.start_ns, gap.end_ns)))
+        for gap in w.pace.gaps
+        if gap.start_ns < last
+    ]
+    stalled = clamp(sum(ns for _, ns in gaps), 0, last - w.first - held)
     reading = clamp(w.pace.reading_ns - held, 0, last - w.first - stalled - held)
     steady = last - w.first - stalled - held - reading
     loose = clamp(w.pace.slack_ns, 0, steady)
-    tail = {"decode", "network"} | ({"client"} if t.verdict == "cancelled" else set())
+    tail = {"decode", "network"} | ({"client"} if _ended_unread(w) else set())
     pieces = [
         own("decode", "", steady - loose, "time between token arrivals", at=w.first),
         unsplit(w, loose, {"decode", "network"}, "delivery of the last token"),
-        unsplit(
-            w, held + reading, {"decode", "network", "client"}, "the reader came late for bytes"
-        ),
+        unsplit(w, held + reading, {"decode", "network", "client"}, LATE),
     ]
     left = stalled
     for at, ns in gaps:
         share = min(ns, left)
         pieces.append(unsplit(w, share, {"decode", "network"}, "a gap in the stream", at))
         left -= share
-    pieces.append(unsplit(w, w.end - last, tail, "after the last token", last))
+    late = clamp(_held(w, last, w.end), 0, w.end - last)
+    pieces.append(unsplit(w, w.end - last - late, tail, "after the last token", last))
+    pieces.append(unsplit(w, late, tail | {"client"}, LATE))
     return _drop_empty(pieces)
 
 
@@ -303,8 +342,11 @@ def _after(w: Window) -> list[Piece]:
 
 
 def _transit(w: Window, room: Ns) -> Ns:
-    """One round trip a call, as far as the kernel's samples to the first hop make it sure."""
-    return clamp(w.timeline.path.sure_ns, 0, max(room, 0))
+    """One round trip a call, as far as the kernel's samples to the first hop make it sure; half
+    of it for a call that was broken off before any of its answer came."""
+    t, sure = w.timeline, w.timeline.path.sure_ns
+    answered = t.first_token is not None or t.verdict == "complete"
+    return clamp(sure if answered else sure // 2, 0, max(room, 0))
 
 
 def _transit_piece(ns: Ns) -> list[Piece]:

@@ -43,6 +43,7 @@ HOP_HEADERS = re.compile(
     r"x-portkey-.*|helicone-.*|cf-aig-.*|x-proxy-.*|x-varnish|fly-request-id"
 )
 
+LOCAL = re.compile(r"127\.|\[?::1\b|unix:")
 PRIVATE = re.compile(
     r"(127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|\[?::1\b|\[?f[cd][0-9a-f]{2}:|\[?fe80:|unix:)"
 )
@@ -130,10 +131,11 @@ def path_of(attempt: Attempt) -> Path:
     if server in PROXIES:
         hops.append(f"server: {server}")
     peer = attempt.connection.peer if attempt.connection else None
-    near = bool(peer and PRIVATE.match(peer))
     stated = (info.min_rtt_ns or info.rtt_ns for info in attempt.tcp_info)
     seen = [ns for ns in stated if ns is not None]
     rtt = min(seen, default=0)
+    # A private peer may be far away (a VPN): only its round trip says how far.
+    near = bool(peer and (LOCAL.match(peer) or (PRIVATE.match(peer) and rtt)))
     spread = max((info.rttvar_ns or 0 for info in attempt.tcp_info), default=0)
     return Path(
         peer=peer,

@@ -8,6 +8,7 @@ from latscope.timeline.model import Exchange, Outcome, Phase, PhaseName
 from latscope.units import MS, Ns, S, clamp
 
 RATE_LIMITED = frozenset({429, 503, 529})
+RETRYABLE = frozenset({408, 409})
 AUTH_HOPS = frozenset({401, 407})
 
 ONE_WRITE = 64 * 1024
@@ -46,7 +47,8 @@ def _exchange(
     attempt: Attempt, start: Ns, end: Ns, *, last: bool, request_bytes: int | None
 ) -> Exchange:
     headers, sent = attempt.mark("headers"), attempt.mark("request.sent")
-    ready = None if sent is None else clamp(_ready(attempt, sent, request_bytes), start, end)
+    ready = _ready(attempt, sent, request_bytes)
+    ready = None if ready is None else clamp(ready, start, end)
     return Exchange(
         start_ns=start,
         end_ns=end,
@@ -72,6 +74,11 @@ def outcome(attempt: Attempt) -> Outcome:
     if 300 <= status < 400 or status in AUTH_HOPS:
         return "redirect"
     return "failed"
+
+
+def refused(status: int | None) -> bool:
+    """Whether a status owns its attempt by definition: come back later, or the server failed."""
+    return status is not None and (status in RATE_LIMITED or status in RETRYABLE or status >= 500)
 
 
 def retry_after(headers: Iterable[tuple[str, str]]) -> Ns | None:
@@ -111,14 +118,16 @@ def _phases(attempt: Attempt, start: Ns, end: Ns, ready: Ns | None) -> tuple[Pha
     )
 
 
-def _ready(attempt: Attempt, sent: Ns, request_bytes: int | None) -> Ns:
+def _ready(attempt: Attempt, sent: Ns | None, request_bytes: int | None) -> Ns | None:
     """The earliest the server can have had the whole request: not before its headers were written,
-    and for a body of more than one write not long before its end was."""
+    and for a body of more than one write not long before its end was. Null when it had not. A
+    refusal counts from the headers on, whatever the body (design: Retries)."""
     written = attempt.mark("request.headers")
+    short = request_bytes is not None and request_bytes <= ONE_WRITE
+    if sent is None:
+        return written if short else None
     floor = min(sent, written if written is not None else attempt.mark("entry") or 0)
-    if request_bytes is not None and request_bytes <= ONE_WRITE:
-        return floor
-    return max(floor, sent - UPLOAD_TAIL)
+    return floor if short or refused(attempt.status) else max(floor, sent - UPLOAD_TAIL)
 
 
 def _last_stamp(attempt: Attempt) -> Ns:

@@ -154,24 +154,6 @@ def _looks_direct(path: Path) -> bool:
 
 FINDINGS: tuple[Finding, ...] = (
     Finding(
-        name="consumer late for the end",
-        reason="a consumer that pauses before it reads the end of a call whose tokens it has: that"
-        " time is decode or network, and client is no candidate",
-        smallest=Case(server=Server(tokens=1, tail=6.0), client=Client(consumer=40.0)),
-        covers=_late_for_end,
-    ),
-    Finding(
-        name="consumer late for the first token, times reported",
-        reason="a consumer late for the first token while decode goes on behind it, and a server"
-        " that reports its times: the lateness is called a network hold in the time to first token",
-        smallest=Case(
-            server=Server(reports="vllm", pauses=((11, 400.0),), tail=0.0),
-            path=Path(delivery=0.0),
-            client=Client(consumer=115.0),
-        ),
-        covers=_late_for_first,
-    ),
-    Finding(
         name="round trip of a stopped call",
         reason="a call its caller stopped while the server was at work has made half a round trip;"
         " a whole one is called network",
@@ -179,61 +161,11 @@ FINDINGS: tuple[Finding, ...] = (
         covers=_stopped,
     ),
     Finding(
-        name="late first token, then a pause",
-        reason="a first token that a hop kept, before a pause of the generation: the tokens behind"
-        " it do not catch up, so its lateness does not show, and decode's maximum lacks it",
-        smallest=Case(
-            server=Server(pauses=((2, 600.0),), jitter=0.0),
-            path=Path(hop="late", quantum_ms=300.0, delivery=0.0),
-        ),
-        covers=_held_then_paused,
-    ),
-    Finding(
-        name="hidden reasoning, times reported, a late end",
-        reason="reasoning that is never sent, a server that reports its times, and an end later"
-        " than the reasoning took: decode is no candidate before the first token",
-        smallest=Case(server=Server(hidden=5, reports="vllm"), path=Path(stalls=((-1, 300.0),))),
-        covers=_hidden_and_late,
-    ),
-    Finding(
-        name="refusal of a large body",
-        reason="by definition a refusal is queue from the request's headers on; the attribution"
-        " measures a large body's upload as network first: one of the two must give way",
-        smallest=Case(ending="refused", status=429, client=Client(upload=90.0, body=3_000_000)),
-        covers=_large_refused,
-    ),
-    Finding(
-        name="stopped before the stamp",
-        reason="a call stopped after the server had the request and before the client said that it"
-        " was sent: all of it is called upload",
-        smallest=Case(
-            server=Server(headers="token"),
-            ending="cancelled",
-            at=12.0,
-            client=Client(late_stamp=20.0),
-        ),
-        covers=_stopped_unstamped,
-    ),
-    Finding(
-        name="count at the start of a message",
-        reason="a message that broke off: the output count of its message_start is taken for the"
-        " count of the whole, so hidden reasoning is no candidate before the first token",
-        smallest=Case(api="messages", server=Server(hidden=10), ending="error", at=20),
-        covers=_early_count,
-    ),
-    Finding(
         name="a tool's name hides a token",
         reason="a tool call's name, an event of its own, counts as one token shown, so one hidden"
         " token is not missed, and decode is no candidate before the first token",
         smallest=Case(api="responses", server=Server(hidden=1, tools=1, step=100.0)),
         covers=_named_hidden,
-    ),
-    Finding(
-        name="round trip nobody measured",
-        reason="a private peer at a distance (a VPN) and no TCP_INFO: the path is taken for a"
-        " direct one, and its round trip is not in network's maximum",
-        smallest=Case(server=Server(step=4.0), path=Path(rtt=60.0, known=False)),
-        covers=_unmeasured_trip,
     ),
     Finding(
         name="end of a large upload",

@@ -68,7 +68,7 @@ class Made:
 def drawn(count: int, concurrency: int, seed: int) -> list[Call]:
     """Shapes by their weight, each with a prompt and an output of its own."""
     random = Random(seed)
-    bag = [shape for *shape, weight in SHAPES for _ in range(weight)]
+    bag = [shape[:3] for shape in SHAPES for _ in range(shape[3])]
     random.shuffle(bag)
     shapes = [bag[number % len(bag)] for number in range(count)]
     return [

@@ -9,7 +9,9 @@ anything of vLLM's does, and each send after everything has. A stamp is `perf_co
     called_ns     the server had parsed the request's head
     received_ns   the application was given the end of the request's body
     headers_ns    just before the response's start was sent
-    sends         [just before it, first byte, last byte + 1] of each part of the body
+    sends         [just before it, first byte, last byte + 1, written] of each part of the body;
+                  written: the event loop's next turn, by which it had gone to the kernel (uvloop
+                  writes at the end of a turn, whatever else the turn does)
     ended_ns      just before the message that ends the body
     closed_ns     the application had returned
 
@@ -17,6 +19,7 @@ Lines hold no text of either side.
 """
 
 import re
+from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, MutableMapping
 from time import perf_counter_ns
 from typing import Any, TypeAlias
@@ -52,7 +55,8 @@ class StampedFront:
         try:
             await self.app(scope, _stamped_receive(receive, line), _stamped_send(send, line))
         finally:
-            append("front", {**line, "closed_ns": perf_counter_ns()})
+            line["closed_ns"] = perf_counter_ns()
+            get_running_loop().call_soon(append, "front", line)
 
 
 def _stamped_receive(receive: Receive, line: dict[str, Any]) -> Receive:
@@ -85,4 +89,6 @@ def _note(line: dict[str, Any], at: int, body: bytes) -> None:
     if "answer_id" not in line and (found := ID.search(body)):
         line["answer_id"] = found[1].decode()
     start = line["sends"][-1][2] if line["sends"] else 0
-    line["sends"].append([at, start, start + len(body)])
+    sent = [at, start, start + len(body)]
+    line["sends"].append(sent)
+    get_running_loop().call_soon(lambda: sent.append(perf_counter_ns()))

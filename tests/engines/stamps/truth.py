@@ -13,8 +13,8 @@ chain, and what lies between two of them has one owner:
 
 Instants of the engine are intervals (see `engine`), a tenth of a millisecond wide. No part of an
 answer is used but where its events end: which token was the first one *sent* is known only as far
-as the stamps say. It existed before the send that carried it, so it is one of those that did; TTFT's
-decode and network are as wide as that. A true share is therefore given as an interval too.
+as the stamps say. It existed before the send that carried it, so it is one of those that did, and
+TTFT's decode and network are as wide as that. A true share is therefore an interval, too.
 
 vLLM's own figures (`STATED`) are held against the stamps by `complaints`, and are never truth.
 """
@@ -56,6 +56,8 @@ class Seen:
     received: Ns
     headers: Ns
     sends: tuple[Sent, ...]
+    written: tuple[Ns, ...]
+    """By when each send had gone to the kernel."""
     queued: Ns
     scheduled: Range
     tokens: tuple[Range, ...]
@@ -87,13 +89,16 @@ def join(folder: Path, made: list[Made]) -> list[tuple[Made, Seen]]:
 
 
 def _seen(front: dict[str, Any], engine: list[dict[str, Any]]) -> Seen:
-    """The engine's name of a request is the answer's id and a suffix."""
-    (line,) = [line for line in engine if line["id"].startswith(front["answer_id"] + "-")]
+    """The engine's name of a request is the answer's id and what it is told apart by: `-3f2a01bc`
+    of chat and messages, `-0-...` of completions, `_0-...` of responses."""
+    names = (front["answer_id"] + "-", front["answer_id"] + "_")
+    (line,) = [line for line in engine if line["id"].startswith(names)]
     return Seen(
         called=front["called_ns"],
         received=front["received_ns"],
         headers=front["headers_ns"],
-        sends=tuple(Sent(*sent) for sent in front["sends"]),
+        sends=tuple(Sent(*sent[:3]) for sent in front["sends"]),
+        written=tuple(sent[3] for sent in front["sends"]),
         queued=line["queued_ns"],
         scheduled=_range(line["scheduled_ns"]),
         tokens=tuple(_range(token) for token in line["tokens"]),
@@ -116,12 +121,10 @@ def known(made: Made, seen: Seen) -> Known:
     shown = (0,) if first is None else (0, newest(seen, first))
     found = [
         truth(_stamps(made, seen, first, index, ends), made.recording)
-        for index, *ends in product(shown, (0, 1), (0, 1))
+        for index, *ends in product(shown, (0, 1), (0, 1), (0, 1))
     ]
     ttft = [one.ttft for one in found if one.ttft is not None]
-    return Known(
-        wall=_ranges(one.segments for one in found), ttft=_ranges(ttft) if ttft else None
-    )
+    return Known(wall=_ranges(one.segments for one in found), ttft=_ranges(ttft) if ttft else None)
 
 
 def _ranges(found: Iterable[tuple[SegmentTruth, ...]]) -> Ranges:
@@ -142,8 +145,15 @@ def sent_at(seen: Seen, offset: int) -> Ns:
     return next(sent.ns for sent in seen.sends if sent.stop >= offset)
 
 
+def written_at(seen: Seen, offset: int) -> Ns:
+    """By when it had gone to the kernel."""
+    pairs = zip(seen.sends, seen.written, strict=True)
+    return next(at for sent, at in pairs if sent.stop >= offset)
+
+
 def _stamps(made: Made, seen: Seen, first: int | None, index: int, ends: list[int]) -> Stamps:
-    """ends: which end of its interval to take for the scheduling, and for the tokens."""
+    """ends: which end of its interval to take for the scheduling, the first token, the others."""
+    token, *others = seen.tokens
     return Stamps(
         id=made.request_id,
         scenario="vllm",
@@ -153,7 +163,7 @@ def _stamps(made: Made, seen: Seen, first: int | None, index: int, ends: list[in
         received_ns=seen.received,
         queued_ns=seen.queued,
         scheduled_ns=seen.scheduled[ends[0]],
-        tokens=[token[ends[1]] for token in seen.tokens],
+        tokens=[token[ends[1]], *(other[ends[2]] for other in others)],
         first_sent=None if first is None else index,
         first_token_end=first,
         terminal_end=terminal_end(made.recording, stream=made.call.stream),
@@ -165,9 +175,7 @@ def _stamps(made: Made, seen: Seen, first: int | None, index: int, ends: list[in
 
 def token_end(recording: Recording) -> int | None:
     """The offset just past the first event that carries a token's text; null when none does."""
-    return next(
-        (end for frame, end in frames(body_of(recording)) if _shown(data_of(frame))), None
-    )
+    return next((end for frame, end in frames(body_of(recording)) if _shown(data_of(frame))), None)
 
 
 def terminal_end(recording: Recording, *, stream: bool) -> int:
@@ -233,6 +241,35 @@ def chain(made: Made, seen: Seen) -> list[tuple[str, Ns]]:
     ]
 
 
+def delays(made: Made, seen: Seen) -> dict[str, Ns]:
+    """What no figure of vLLM's holds: the way there (written -> received), the front end (received
+    -> in the engine), and of the first token that was sent (of those it may be, the newest) and of
+    the end: the flush (it exists -> it is sent), the write (-> in the kernel by then) and the way
+    back (-> read; negative when the reader was quicker than the event loop)."""
+    at = dict(chain(made, seen))
+    terminal = terminal_end(made.recording, stream=made.call.stream)
+    found = {
+        "there": at["received"] - at["request begun"],
+        "front end": at["queued"] - at["received"],
+        **_way_back(made, seen, "last", at["last token"], terminal),
+    }
+    if made.call.stream and (first := token_end(made.recording)) is not None:
+        token = seen.tokens[newest(seen, first)][0]
+        found |= _way_back(made, seen, "first", token, first)
+    return found
+
+
+def _way_back(made: Made, seen: Seen, which: str, token: Ns, offset: int) -> dict[str, Ns]:
+    assert made.recording.clock is not None
+    sent, written = sent_at(seen, offset), written_at(seen, offset)
+    read = made.recording.clock.zero_ns + read_at(made.recording, offset)
+    return {
+        f"{which} flush": sent - token,
+        f"{which} write": written - sent,
+        f"{which} back": read - written,
+    }
+
+
 def _order(made: Made, seen: Seen) -> Iterator[str]:
     for (before, at), (after, then) in pairwise(chain(made, seen)):
         if then < at:
@@ -240,25 +277,20 @@ def _order(made: Made, seen: Seen) -> Iterator[str]:
 
 
 def _own_account(made: Made, seen: Seen) -> Iterator[str]:
-    """vLLM's durations, laid between our stamps of what no figure of its covers (front end and
-    flush), must give the time from received to sent; and each must be as long as ours."""
+    """Each of vLLM's durations must be as long as ours, and so must all together: what they leave
+    of received -> sent is then front end and flush as we stamped them."""
     figures = stated(made.recording)
     if not figures:
         return
     queue, prefill, decode = (figures.get(name, 0) for name in STATED)
-    first, last = seen.tokens[0], seen.tokens[-1]
-    end = sent_at(seen, terminal_end(made.recording, stream=made.call.stream))
+    queued, first, last = (seen.queued, seen.queued), seen.tokens[0], seen.tokens[-1]
     rows = {
-        "queue": (queue, seen.scheduled, (seen.queued, seen.queued)),
-        "prefill": (prefill, first, seen.scheduled),
-        "decode": (decode, last, first) if len(seen.tokens) > 1 else (decode, first, (first[0],) * 2),
-        "front end, figures and flush together": (
-            seen.queued - seen.received + queue + prefill + decode + end - last[1],
-            (end, end),
-            (seen.received, seen.received),
-        ),
+        "queue": (queue, queued, seen.scheduled),
+        "prefill": (prefill, seen.scheduled, first),
+        "decode": (decode, first, last),
+        "all three": (queue + prefill + decode, queued, last),
     }
-    for name, (theirs, until, since) in rows.items():
+    for name, (theirs, since, until) in rows.items():
         least, most = until[0] - since[1], until[1] - since[0]
         if not least - CLOSE <= theirs <= most + CLOSE:
-            yield f"{name}: {theirs / MS:.3f} ms, not in {least / MS:.3f}..{most / MS:.3f}"
+            yield f"{name}: {theirs / MS:.3f} ms by vLLM, {least / MS:.3f}..{most / MS:.3f} by us"
