@@ -231,7 +231,9 @@ def _before(w: Window) -> list[Piece]:
     held = clamp(_held(w, w.start, w.first), 0, ns - transit)
     silence = ns - transit - held
     base, wide = _silence_candidates(w)
-    early = clamp(w.pace.early_ns if w.timeline.arrivals else UNPACED, 0, silence)
+    unsure = max(0, (w.timeline.path.rtt_ns or 0) - transit)  # the rest of the round trip
+    early = w.pace.early_ns if w.timeline.arrivals else UNPACED
+    early = clamp(early + unsure, 0, silence)
     return _drop_empty(
         [
             *_transit_piece(transit),
@@ -252,7 +254,8 @@ def _silence_candidates(w: Window) -> tuple[set[str], set[str]]:
         base.add("decode")
     if not w.to_first and w.pace.gaps and not _hop_free(w):
         base.add("decode")  # behind a pause, tokens cannot show how long the first was kept
-    if not _hop_free(w) or (t.first_token is None and t.verdict in ("cut", "error")):
+    broke = t.first_token is None and t.verdict in ("cut", "error")
+    if not _hop_free(w) or broke or t.answer.sent_ns is None:
         base.add("network")
     wide = base | {"network"}
     if not w.to_first or _hidden_tokens(w) != 0:

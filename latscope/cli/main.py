@@ -22,6 +22,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "explain": ("latscope.cli.explain", "explain_command", "where recorded calls spent their time"),
     "run": ("latscope.cli.run", "run_command", "record a program's calls without changing it"),
     "kv": ("latscope.cli.kv", "kv_command", "memory of the KV cache, and what fits"),
+    "claims": (
+        "latscope.cli.claims",
+        "claims_command",
+        "what is said of latency, against measurement",
+    ),
     "sim": ("latscope.cli.sim", "sim_group", "the simulated server, fleet and cost model"),
 }
 """Name -> (module, attribute, one line of help), in the order help shows them."""

@@ -47,7 +47,7 @@ def _exchange(
     attempt: Attempt, start: Ns, end: Ns, *, last: bool, request_bytes: int | None
 ) -> Exchange:
     headers, sent = attempt.mark("headers"), attempt.mark("request.sent")
-    ready = _ready(attempt, sent, request_bytes)
+    ready = _ready(attempt, sent, end, request_bytes)
     ready = None if ready is None else clamp(ready, start, end)
     return Exchange(
         start_ns=start,
@@ -118,14 +118,18 @@ def _phases(attempt: Attempt, start: Ns, end: Ns, ready: Ns | None) -> tuple[Pha
     )
 
 
-def _ready(attempt: Attempt, sent: Ns | None, request_bytes: int | None) -> Ns | None:
+def _ready(attempt: Attempt, sent: Ns | None, end: Ns, request_bytes: int | None) -> Ns | None:
     """The earliest the server can have had the whole request: not before its headers were written,
-    and for a body of more than one write not long before its end was. Null when it had not. A
-    refusal counts from the headers on, whatever the body (design: Retries)."""
+    and for a body of more than one write not long before its end was, or could have been where
+    the attempt ended without that stamp. Null when it cannot have had it. A refusal counts from
+    the headers on, whatever the body (design: Retries)."""
     written = attempt.mark("request.headers")
     short = request_bytes is not None and request_bytes <= ONE_WRITE
     if sent is None:
-        return written if short else None
+        if written is None:
+            return None
+        known = request_bytes is not None and not short
+        return max(written, end - UPLOAD_TAIL) if known else written
     floor = min(sent, written if written is not None else attempt.mark("entry") or 0)
     return floor if short or refused(attempt.status) else max(floor, sent - UPLOAD_TAIL)
 

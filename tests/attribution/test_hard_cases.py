@@ -1,6 +1,7 @@
 """What broke the bounds or the laws once: each world by hand, the truth known by construction."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def bounds(found: Attribution, name: str, *, ttft: bool = False) -> tuple[float,
     return least / MS, sum(piece.ns for piece in pieces if name in piece.candidates) / MS
 
 
-def ended(chunks: list[Chunk], output: int, reason: str = "stop", **extra: object) -> list[Chunk]:
+def ended(chunks: list[Chunk], output: int, reason: str = "stop", **extra: Any) -> list[Chunk]:
     return [*chunks, (chunks[-1][0] + 0.5, finish(reason) + usage(output, **extra) + DONE)]
 
 

@@ -112,7 +112,7 @@ def build(case: Case) -> World:
     answer = _answer(case, plan, stamps, random)
     stop = None
     if case.ending in ("cancelled", "timeout"):
-        stop = sending.written + ns(case.at)
+        stop = max(sending.entry, sending.written + ns(case.at))
     return World(
         case=case,
         tries=tries,
