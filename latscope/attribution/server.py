@@ -143,31 +143,35 @@ def _reported(w: Window) -> list[Piece]:
     return _drop_empty([*pieces, *_tail(w, tail)])
 
 
+def _hidden_decode(w: Window) -> Ns:
+    """How much of the decode the tokens never shown can have taken: three ordinary steps each, all
+    of it where most are hidden or nobody counted."""
+    decode, hidden = w.figures.decode_ns or 0, _hidden_tokens(w)
+    if hidden is None:
+        return decode
+    steps = max(1, (w.timeline.usage.output_tokens or 0) - 1)
+    return min(decode, 3 * hidden * decode // steps)
+
+
 def _hidden_room(w: Window, room: Ns) -> Ns:
     """How much decode may lie before the first token we read besides what overlaps: none when all
-    tokens were shown; any of it when several were not; where only one was not, as much as the last
-    token existed before we read it, for then decode began that much earlier, too."""
-    hidden = _hidden_tokens(w)
-    if hidden == 0:
+    tokens were shown; else what they took, and as much as the last token existed before we read
+    it, for then decode began that much earlier, too."""
+    if _hidden_tokens(w) == 0:
         return 0
-    if hidden is None or hidden > 1:
-        return clamp(w.figures.decode_ns or 0, 0, max(room, 0))
     last = w.timeline.last_token_ns or w.first
-    return clamp(w.timeline.wall_ns - last + w.pace.slack_ns, 0, max(room, 0))
+    early = w.timeline.wall_ns - last + w.pace.slack_ns
+    return clamp(min(w.figures.decode_ns or 0, _hidden_decode(w) + early), 0, max(room, 0))
 
 
 def _overlap(w: Window, ns: Ns) -> list[Piece]:
     """Decode that lies before the first token we read: a hold of it, as far as usage says that all
     its tokens were shown; tokens never shown were decoded there (hidden reasoning)."""
-    hidden = _hidden_tokens(w)
-    output = w.timeline.usage.output_tokens or 0
     late = clamp(_held(w, w.start, w.first), 0, ns)
-    share = ns - late
-    if hidden is not None and hidden <= 1:  # the one may be an end-of-text token: ordinary steps
-        share = min(share, 3 * hidden * (w.figures.decode_ns or 0) // max(1, output - 1))
-    why = {"network", "client"} if hidden == 0 else {"decode", "network", "client"}
+    share = min(ns - late, _hidden_decode(w))
+    who = {"network", "client"} if _hidden_tokens(w) == 0 else {"decode", "network", "client"}
     return [
-        unsplit(w, late, why, LATE),
+        unsplit(w, late, who, LATE),
         own("network", "hold", ns - late - share, "first token held back"),
         unsplit(w, share, {"decode", "network"}, "decode before the first token shown"),
     ]
