@@ -1,8 +1,5 @@
 """`attribute`: a recording to its Attribution. Pure: the same recording, the same answer."""
 
-from itertools import pairwise
-from statistics import quantiles
-
 from latscope.attribution.figures import figures_of
 from latscope.attribution.model import (
     AttemptShare,
@@ -10,20 +7,18 @@ from latscope.attribution.model import (
     ConnectionInfo,
     ErrorInfo,
     Instrument,
-    Itl,
     Mode,
     Piece,
     ReportedFigure,
     ServiceTier,
-    Stall,
 )
 from latscope.attribution.owners import mode_of, provider_of
-from latscope.attribution.pace import bursts, pace
+from latscope.attribution.pace import Pace, pace
 from latscope.attribution.partition import partition
 from latscope.attribution.shares import dominant, segment_shares, unsplit_pieces
+from latscope.attribution.speed import itl, stalls, tokens_per_chunk, tpot
 from latscope.recording import Recording
 from latscope.timeline import Timeline, build
-from latscope.units import Ns
 
 REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid", "cf-ray")
 OUTPUT_CAPS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
@@ -39,19 +34,21 @@ def attribute(call: Recording, *, mode: Mode | None = None) -> Attribution:
     timeline = build(call)
     mode = mode or mode_of(call.target.host, timeline.path.server)
     figures, demoted = figures_of(timeline)
-    pieces = partition(timeline, figures, mode, timeline.wall_ns, to_first=False)
+    found = pace(timeline.arrivals)
+    pieces = partition(timeline, figures, mode, found, timeline.wall_ns, to_first=False)
     first = timeline.first_token_ns
     to_first: tuple[Piece, ...] | None = None
     if first is not None:
-        to_first = partition(timeline, figures, mode, first, to_first=True)
+        to_first = partition(timeline, figures, mode, found, first, to_first=True)
     flags = timeline.flags + (("reported_contradicts_clock",) if demoted else ())
-    return _assemble(call, timeline, mode, pieces, to_first, flags)
+    return _assemble(call, timeline, mode, found, pieces, to_first, flags)
 
 
 def _assemble(
     call: Recording,
     t: Timeline,
     mode: Mode,
+    found: Pace,
     pieces: tuple[Piece, ...],
     to_first: tuple[Piece, ...] | None,
     flags: tuple[str, ...],
@@ -93,9 +90,9 @@ def _assemble(
         first_byte_ns=t.first_byte_ns,
         first_token_ns=t.first_token_ns,
         first_visible_token_ns=t.first_visible_token_ns,
-        itl=_itl(t),
-        tpot_ns=_tpot(t),
-        tokens_per_chunk=_tokens_per_chunk(t),
+        itl=itl(t, found),
+        tpot_ns=tpot(t, found),
+        tokens_per_chunk=tokens_per_chunk(t),
         input_tokens=t.usage.input_tokens,
         cached_tokens=t.usage.cached_tokens,
         cache_write_tokens=t.usage.cache_write_tokens,
@@ -109,7 +106,7 @@ def _assemble(
         load_excess=None,
         dominant=winner,
         dominant_candidates=able,
-        stalls=_stalls(t),
+        stalls=stalls(found),
         reported=tuple(
             ReportedFigure(source=f.source, field=f.field, covers=f.covers, ns=f.ns)
             for f in t.reported
@@ -149,62 +146,4 @@ def _attempts(t: Timeline) -> tuple[AttemptShare, ...]:
             backoff_ns=start - exchange.end_ns,
         )
         for exchange, start in zip(t.exchanges, starts, strict=True)
-    )
-
-
-def _stepwise(t: Timeline) -> bool:
-    """Every token-bearing arrival carried exactly one token."""
-    counted = [arrival.tokens for arrival in t.arrivals]
-    if counted and all(tokens == 1 for tokens in counted):
-        return True
-    return t.usage.output_tokens is not None and t.usage.output_tokens == len(counted)
-
-
-def _itl(t: Timeline) -> Itl | None:
-    """Null when everything came together: then no gap between tokens was ever seen."""
-    if len(bursts(t.arrivals)) < 2:
-        return None
-    stamps = [arrival.at.latest for arrival in t.arrivals]
-    gaps: list[Ns] = sorted(after - at for at, after in pairwise(stamps))
-    cuts = quantiles(gaps, n=20, method="inclusive") if len(gaps) > 1 else [gaps[0]] * 19
-    return Itl(
-        p50_ns=round(cuts[9]),
-        p95_ns=round(cuts[18]),
-        max_ns=gaps[-1],
-        n=len(gaps),
-        unit="token" if _stepwise(t) else "chunk",
-    )
-
-
-def _shown_tokens(t: Timeline) -> int | None:
-    """Tokens the stream carried, by the server's own count; null when it gives none."""
-    output = t.usage.output_tokens
-    if output is None:
-        return None
-    return output - (t.usage.reasoning_tokens or 0) if t.hidden_reasoning else output
-
-
-def _tpot(t: Timeline) -> Ns | None:
-    """(last token - first token) / (tokens after the first), one choice at a time only."""
-    shown = _shown_tokens(t)
-    if shown is None or shown < 2 or t.first_token_ns is None or t.last_token_ns is None:
-        return None
-    if len({arrival.choice for arrival in t.arrivals}) > 1 or len(bursts(t.arrivals)) < 2:
-        return None
-    first = t.arrivals[0].tokens or 1
-    return round((t.last_token_ns - t.first_token_ns) / max(1, shown - first))
-
-
-def _tokens_per_chunk(t: Timeline) -> float | None:
-    shown = _shown_tokens(t)
-    if shown is None or not t.arrivals:
-        return None
-    return round(shown / len(t.arrivals), 3)
-
-
-def _stalls(t: Timeline) -> tuple[Stall, ...]:
-    """Silences that stand out from the stream's own step. Nothing here tells decode from a hold."""
-    return tuple(
-        Stall(at_ns=gap.start_ns, ns=gap.excess_ns, cause="unsplit", confidence=0.0)
-        for gap in pace(t.arrivals).gaps
     )

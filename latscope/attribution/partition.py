@@ -6,6 +6,7 @@ them; the answered attempt's own way to the server; the time the server had the 
 
 from latscope.attribution.figures import Figures
 from latscope.attribution.model import Mode, Piece, Provenance, Segment
+from latscope.attribution.pace import Pace
 from latscope.attribution.server import own, server_pieces, window
 from latscope.timeline import Exchange, Timeline
 from latscope.timeline.model import Outcome, PhaseName
@@ -30,7 +31,7 @@ FAILED: dict[Outcome, tuple[tuple[Segment, ...], str]] = {
 
 
 def partition(
-    timeline: Timeline, figures: Figures, mode: Mode, end: Ns, *, to_first: bool
+    timeline: Timeline, figures: Figures, mode: Mode, pace: Pace, end: Ns, *, to_first: bool
 ) -> tuple[Piece, ...]:
     """The pieces of [0, end], in order, adding up to it exactly."""
     pieces: list[Piece] = []
@@ -40,7 +41,7 @@ def partition(
     answer = timeline.answer
     pieces += _way(answer, end)
     if any(phase.name == "wait" for phase in answer.phases):
-        w = window(timeline, figures, mode, end, to_first=to_first)
+        w = window(timeline, figures, mode, pace, end, to_first=to_first)
         pieces += server_pieces(w)
     return tuple(piece for piece in pieces if piece.ns > 0)
 

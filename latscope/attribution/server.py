@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from latscope.attribution.figures import Figures
 from latscope.attribution.model import OWNERS, Mode, Piece, Segment
-from latscope.attribution.pace import DELIVERY, Pace, pace
+from latscope.attribution.pace import DELIVERY, Pace
 from latscope.attribution.splits import would_split
 from latscope.timeline import Timeline
 from latscope.timeline.exchanges import RATE_LIMITED, refused
@@ -41,13 +41,15 @@ class Window:
         return self.end if first is None else clamp(first, self.start, self.end)
 
 
-def window(timeline: Timeline, figures: Figures, mode: Mode, end: Ns, *, to_first: bool) -> Window:
+def window(
+    timeline: Timeline, figures: Figures, mode: Mode, pace: Pace, end: Ns, *, to_first: bool
+) -> Window:
     start = timeline.answer.phases[-1].start_ns  # where the way there ended, to the nanosecond
     return Window(
         timeline=timeline,
         figures=figures,
         mode=mode,
-        pace=pace(timeline.arrivals),
+        pace=pace,
         start=min(start, end),
         end=end,
         to_first=to_first,

@@ -88,8 +88,7 @@ class Event:
     """kind and when: `ns` is the arrival of its frame's last byte, `end` that byte's offset + 1.
 
     choice: index of the choice or output it belongs to. size: bytes of output text it carries
-    (0 for none). text: the text itself where the dialect is asked to keep it (`keep_text`), else
-    empty. name: finish reason, error type, lifecycle event name, comment text's first word.
+    (0 for none). name: finish reason, error type, lifecycle event name, comment text's first word.
     code: error code. tokens: how many tokens it stands for, where the server says (from
     continuous usage or logprobs). opens_think: the text contains a literal `<think>`.
     """
@@ -102,7 +101,6 @@ class Event:
     tokens: int | None = None
     name: str = ""
     code: str = ""
-    text: str = ""
     opens_think: bool = False
     usage: Usage | None = None
     reported: tuple[Reported, ...] = ()
