@@ -17,7 +17,7 @@ $(VENV)/base: pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/base
 	@echo "installing the development tools ..."
-	@$(PIP) install -c constraints.txt -e '.[openai,anthropic,encodings,dev]'
+	@$(PIP) install -c constraints.txt -e '.[openai,anthropic,encodings,analysis,dev]'
 	@touch $@
 
 demo: $(VENV)/base ## the main job, with no key: six simulated calls, each split beside its truth

@@ -106,7 +106,10 @@ class TcpInfo:
     """
 
     at: str
-    """Mark the snapshot belongs to: `connect`, `headers`, `end`."""
+    """Mark the snapshot belongs to: `connect`, `sent`, `headers`, `first` (the first body read),
+    `gap` (the read that ended a silence), `end`."""
+    at_ns: Ns | None = None
+    """When it was taken; null in recordings that did not keep it."""
     rtt_ns: Ns | None = None
     rttvar_ns: Ns | None = None
     min_rtt_ns: Ns | None = None
@@ -168,6 +171,38 @@ class ClientSide:
     """(at, how long) stretches the consumer held the stream between two reads."""
 
 
+class RttSample(NamedTuple):
+    """One round trip of a probe that ran beside the call, to the same address. rtt_ns: null when
+    no answer came before the probe gave up."""
+
+    sent_ns: Ns
+    rtt_ns: Ns | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSpan:
+    """A span some server made of this call, joined to it. Durations are the server's; its clock is
+    not ours, so only lengths and the distance between spans of one service mean anything.
+
+    source: whose names the attributes are (`vllm.otel`, `sglang.otel`, empty for a span that is
+    only known to lie on the way: a hop's). start_unix_ns: the span's own start. attributes: numbers
+    and short names of its timing and usage fields, never content. joined: what tied it to the call
+    (`parent`, `chain`, `response_id`, `request_id`, `time`).
+    """
+
+    name: str
+    source: str
+    service: str
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    kind: str
+    start_unix_ns: int
+    duration_ns: Ns
+    attributes: Mapping[str, float | str] = field(default_factory=dict)
+    joined: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     rate: float = 1.0
@@ -227,6 +262,10 @@ class Recording:
     in_flight: int | None = None
     """Calls of this client open at this one's zero, itself not counted."""
     client: ClientSide = ClientSide()
+    rtt_probe: tuple[RttSample, ...] = ()
+    """Round trips measured beside the stream, where a probe ran (`probe`, `calibrate`)."""
+    spans: tuple[ServerSpan, ...] = ()
+    """Server spans joined to the call (`latscope join`)."""
     sample: Sample = Sample()
     broken: tuple[str, ...] = ()
     """What capture could not do, in words; empty when all went well."""

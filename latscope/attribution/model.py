@@ -44,11 +44,21 @@ class Piece:
     part: str = ""
     at_ns: Ns | None = None
     would_split: tuple[str, ...] = ()
+    given: Segment | None = None
+    """Of several candidates the one that calibrated evidence (a profile, a stall's cause) gives it
+    to: it counts there in the estimate, while the hard bounds keep every candidate."""
 
     @property
     def owner(self) -> Segment:
-        """The one segment it belongs to; `unattributed` while it has several candidates."""
+        """The segment it counts for; `unattributed` while nothing tells its candidates apart."""
+        if self.given is not None:
+            return self.given
         return self.candidates[0] if len(self.candidates) == 1 else "unattributed"
+
+    @property
+    def sure(self) -> bool:
+        """Whether no other segment can own it."""
+        return len(self.candidates) == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,18 +57,37 @@ class Usage:
     reasoning_tokens: int | None = None
 
 
+Covers = Literal[
+    "queue.engine",  # the engine has it -> scheduled
+    "queue.frontend",  # the model server has the request -> the engine has it
+    "prefill",  # scheduled -> first token exists
+    "decode",  # first -> last token exists
+    "queue+prefill",  # the model server has the request -> first token exists
+    "prefill+decode",  # scheduled -> last token exists
+    "queue+prefill+decode",  # the model server has the request -> last token exists
+    "headers",  # a server or hop has the request -> its response head leaves
+    "network.gateway",  # what a hop worked on its own before it passed the request on
+    "stated",  # shown, but no interval of the call is surely filled by it
+]
+"""What part of a call a figure can fill. A joint one fills the sum of its parts, no single one."""
+
+Milestone = Literal["", "waiting", "scheduled", "prefilled"]
+"""What an event proves of the server at the time it was sent: the request was still waiting to be
+scheduled; its prompt was being (or about to be) processed; its prompt was done."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
     """One duration the server states of itself.
 
     source: who says it (`vllm.metrics`, `llama.timings`); field: its name there; covers: the part
-    it fills (`queue.engine`, `prefill`, `decode`, or a wider `server`); ns: the duration;
-    resolution_ns: how coarsely it is stated (1 for a float, 1 ms for an integer of milliseconds).
+    it fills; ns: the duration; resolution_ns: how coarsely it is stated (1 for a float, 1 ms for an
+    integer of milliseconds).
     """
 
     source: str
     field: str
-    covers: str
+    covers: Covers
     ns: Ns
     resolution_ns: Ns = 1
 
@@ -90,7 +109,8 @@ class Event:
     choice: index of the choice or output it belongs to. size: bytes of output text it carries
     (0 for none). name: finish reason, error type, lifecycle event name, comment text's first word.
     code: error code. tokens: how many tokens it stands for, where the server says (from
-    continuous usage or logprobs). opens_think: the text contains a literal `<think>`.
+    continuous usage or logprobs). opens_think: the text contains a literal `<think>`. milestone:
+    see Milestone.
     """
 
     kind: EventKind
@@ -102,6 +122,7 @@ class Event:
     name: str = ""
     code: str = ""
     opens_think: bool = False
+    milestone: Milestone = ""
     usage: Usage | None = None
     reported: tuple[Reported, ...] = ()
     facts: Facts | None = None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from latscope.protocols.events import Reported
+from latscope.protocols.events import Covers, Reported
 from latscope.protocols.fields import as_int, dig
 from latscope.units import MS, US, Ns
 
@@ -31,7 +31,7 @@ class Row:
     where: tuple[str, ...]
     field: str
     unit: Ns
-    covers: str
+    covers: Covers
     interval: str
     absent: str
     resolution: Ns = 1

@@ -1,6 +1,27 @@
 """One call as understood: `build` turns a recording into its frozen Timeline."""
 
 from latscope.timeline.build import build
-from latscope.timeline.model import Arrival, Exchange, Failure, Hold, Path, Phase, Timeline
+from latscope.timeline.model import (
+    Arrival,
+    Evidence,
+    Exchange,
+    Failure,
+    Hold,
+    Marker,
+    Path,
+    Phase,
+    Timeline,
+)
 
-__all__ = ["Arrival", "Exchange", "Failure", "Hold", "Path", "Phase", "Timeline", "build"]
+__all__ = [
+    "Arrival",
+    "Evidence",
+    "Exchange",
+    "Failure",
+    "Hold",
+    "Marker",
+    "Path",
+    "Phase",
+    "Timeline",
+    "build",
+]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from latscope.protocols.events import VISIBLE_KINDS, Event, Reported
 from latscope.recording import Attempt, Recording
 from latscope.timeline.exchanges import exchanges
-from latscope.timeline.model import Arrival, Failure, Path, Timeline, Verdict
+from latscope.timeline.model import Arrival, Evidence, Failure, Marker, Path, Timeline, Verdict
 from latscope.timeline.stream import Stream, arrivals, holds, merged_usage, read_stream
 from latscope.timeline.verdict import end_of, judge
 from latscope.units import US, Ns, Span, clamp
@@ -112,7 +112,22 @@ def _assemble(
         path=path_of(attempt),
         stamp_bound_ns=max([CLOCK_BOUND, *(a.at.width for a in (*tokens[:1], *tokens[-1:]))]),
         flags=_flags(recording, stream, tokens),
+        evidence=Evidence(
+            tcp=attempt.tcp_info,
+            rtt=recording.rtt_probe,
+            loop_lag=recording.client.loop_lag,
+            gc=recording.client.gc,
+            consumer=recording.client.consumer,
+        ),
+        markers=_markers(stream),
     )
+
+
+def _markers(stream: Stream | None) -> tuple[Marker, ...]:
+    if stream is None or not stream.reads:
+        return ()
+    told = [event for event in stream.events if event.milestone]
+    return tuple(Marker(at=stream.at(event), milestone=event.milestone) for event in told)
 
 
 def _within(arrival: Arrival, start: Ns, end: Ns) -> Arrival:

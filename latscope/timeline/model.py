@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from latscope.protocols.events import Reported, Usage
+from latscope.protocols.events import Milestone, Reported, Usage
+from latscope.recording import RttSample, TcpInfo
 from latscope.units import Ns, Span
 
 Outcome: TypeAlias = Literal[
@@ -104,6 +105,31 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What was measured beside the stream: it tells why bytes came late. Empty where the platform
+    or the way in does not give it.
+
+    tcp: the kernel's snapshots of the answered attempt, in order. rtt: a probe's round trips to the
+    same address. loop_lag: (at, how late) of the caller's event loop; gc: (at, how long) of its
+    collector; consumer: (at, how long) the consumer held the stream.
+    """
+
+    tcp: tuple[TcpInfo, ...] = ()
+    rtt: tuple[RttSample, ...] = ()
+    loop_lag: tuple[tuple[Ns, Ns], ...] = ()
+    gc: tuple[tuple[Ns, Ns], ...] = ()
+    consumer: tuple[tuple[Ns, Ns], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """An event that proves what the server was at when it sent it, and when it reached us."""
+
+    at: Span
+    milestone: Milestone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """One call, understood. All times are offsets from zero; null means unknown or did not happen.
 
@@ -138,6 +164,8 @@ class Timeline:
     path: Path
     stamp_bound_ns: Ns
     flags: tuple[str, ...]
+    evidence: Evidence = Evidence()
+    markers: tuple[Marker, ...] = ()
 
     @property
     def answer(self) -> Exchange:

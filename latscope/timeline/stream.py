@@ -49,6 +49,11 @@ class Stream:
             found.append(Span(min(since, read.got_ns), read.got_ns))
         return tuple(found)
 
+    def at(self, event: Event) -> Span:
+        """When the event's last byte arrived."""
+        offsets = [read.body_offset for read in self.reads]
+        return self.spans()[min(bisect_left(offsets, event.end), len(offsets) - 1)]
+
 
 def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Stream:
     """`since_ns`: when the headers had come; the first body byte cannot have come for us before."""
