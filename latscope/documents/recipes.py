@@ -34,7 +34,7 @@ LOADS = (0.2, 0.5, 0.8, 0.95, 1.1)
 FROZEN = (
     "latscope/attribution/**/*.py",
     "latscope/timeline/**/*.py",
-    "latscope/protocols/reported.py",
+    "latscope/protocols/reported/**/*.py",
 )
 """The estimator and its thresholds: half B is drawn anew whenever one of these changes."""
 

@@ -60,9 +60,12 @@ def decoder() -> Decoder:
 
 
 def _events(counts: Counts, frame: Frame, data: dict[str, Any]) -> list[Event]:
+    """Figures ride at the top (Bedrock: `amazon-bedrock-invocationMetrics` on `message_stop`) or
+    inside the message."""
     handler = _HANDLERS.get(as_str(data.get("type")) or frame.name)
     if handler is not None:
-        return annotated(handler(counts, frame, data), figures=figures_in(data))
+        figures = figures_in(data, as_map(data.get("message")))
+        return annotated(handler(counts, frame, data), figures=figures)
     return [error(frame, data["error"])] if data.get("error") else []
 
 

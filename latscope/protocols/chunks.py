@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from latscope.protocols.events import Event, EventKind, Facts, Reported, Usage
+from latscope.protocols.events import Event, EventKind, Facts, Milestone, Reported, Usage
 from latscope.protocols.fields import as_int, as_list, as_map, as_str, dig
 from latscope.protocols.reading import (
     annotated,
@@ -98,10 +98,22 @@ def chunk_events(shape: Shape, state: State, frame: Frame, data: dict[str, Any])
         events += _choice(shape, state, frame, choice, position, single)
     if usage is not None:
         events.append(replace(event(frame, "usage"), usage=usage))
-    events = events or _bare(frame, data)
+    figures = _figures(state, data)
+    events = events or _bare(frame, data, figures)
     if frame.kind == "body" and events and not failed:
         events.append(event(frame, "done", name="body"))
-    return annotated(events, facts=_news(state, data), figures=_figures(state, data))
+    if "prompt_progress" in data and events:
+        events[0] = replace(events[0], milestone=_progress(data["prompt_progress"]))
+    return annotated(events, facts=_news(state, data), figures=figures)
+
+
+def _progress(told: object) -> Milestone:
+    """llama.cpp with return_progress (tools/server, b11434): one chunk when the slot starts the
+    prompt, and one after each batch of it has been evaluated, the last with all of it."""
+    total, done = as_int(dig(told, "total")), as_int(dig(told, "processed"))
+    if total is None or done is None:
+        return ""
+    return "prefilled" if 0 < total <= done else "scheduled"
 
 
 def _choice(
@@ -173,11 +185,12 @@ def _errors(frame: Frame, data: dict[str, Any]) -> list[Event]:
     return []
 
 
-def _bare(frame: Frame, data: dict[str, Any]) -> list[Event]:
-    """A chunk that says nothing: Azure's annotation of the prompt, or an empty one."""
+def _bare(frame: Frame, data: dict[str, Any], figures: tuple[Reported, ...]) -> list[Event]:
+    """A chunk that says nothing: Azure's annotation of the prompt, an empty one, or (OpenRouter's
+    debug chunks) one that holds figures only."""
     if as_list(data.get("prompt_filter_results")):
         return [event(frame, "filter")]
-    return [event(frame, "empty")] if "choices" in data else []
+    return [event(frame, "empty")] if "choices" in data or figures else []
 
 
 def _news(state: State, data: dict[str, Any]) -> Facts | None:

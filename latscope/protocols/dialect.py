@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from latscope.protocols.events import Event, Usage
 from latscope.wire.frames import Frame
 
-Api = Literal["chat", "completions", "responses", "messages"]
+Api = Literal["chat", "completions", "responses", "messages", "ollama", "lmstudio"]
 Channel = Literal["reasoning", "content", "tool_call", "refusal"]
 
 Decoder: TypeAlias = Callable[[Frame], list[Event]]
@@ -89,7 +89,9 @@ class Encoder(Protocol):
 class Dialect:
     """One API. name: `openai.chat`; api: the word the command line uses; paths: URL path endings;
     decoder: makes a fresh Decoder; encoder: makes a fresh Encoder; error_body: the JSON body of an
-    HTTP error in this API's shape; signs: top-level keys and event names that give it away."""
+    HTTP error in this API's shape; signs: top-level keys and event names that give it away;
+    path_decides: false where others use such paths too (`/api/chat`), so that content that is
+    another dialect's overrules them."""
 
     name: str
     api: Api
@@ -98,3 +100,4 @@ class Dialect:
     encoder: Callable[[Reply], Encoder]
     error_body: Callable[[int, str, str], bytes]
     signs: frozenset[str] = frozenset()
+    path_decides: bool = True

@@ -66,7 +66,7 @@ Covers = Literal[
     "prefill+decode",  # scheduled -> last token exists
     "queue+prefill+decode",  # the model server has the request -> last token exists
     "headers",  # a server or hop has the request -> its response head leaves
-    "network.gateway",  # what a hop worked on its own before it passed the request on
+    "network.gateway",  # what a hop worked on its own, beside waiting for what is behind it
     "stated",  # shown, but no interval of the call is surely filled by it
 ]
 """What part of a call a figure can fill. A joint one fills the sum of its parts, no single one."""
@@ -80,9 +80,10 @@ scheduled; its prompt was being (or about to be) processed; its prompt was done.
 class Reported:
     """One duration the server states of itself.
 
-    source: who says it (`vllm.metrics`, `llama.timings`); field: its name there; covers: the part
-    it fills; ns: the duration; resolution_ns: how coarsely it is stated (1 for a float, 1 ms for an
-    integer of milliseconds).
+    source: who says it (`vllm.metrics`, `llama.timings`); field: its name there, or the sum or
+    difference of names; covers: the part it fills; ns: the duration; resolution_ns: how coarsely it
+    is stated (1 for a float, 1 ms for an integer of milliseconds). Figures order by their duration:
+    of nested ones the smallest is the innermost.
     """
 
     source: str
@@ -90,6 +91,9 @@ class Reported:
     covers: Covers
     ns: Ns
     resolution_ns: Ns = 1
+
+    def __lt__(self, other: "Reported") -> bool:
+        return (self.ns, self.source, self.field) < (other.ns, other.source, other.field)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from latscope.protocols.chunks import usage_of
 from latscope.protocols.dialect import Channel, Decoder, Dialect, Encoder, Piece, Reply
-from latscope.protocols.events import Event, EventKind, Usage
+from latscope.protocols.events import Event, EventKind, Milestone, Usage
 from latscope.protocols.fields import as_list, as_map, as_str
 from latscope.protocols.reading import (
     annotated,
@@ -24,7 +24,15 @@ from latscope.protocols.reading import (
     output,
     read,
 )
-from latscope.protocols.writing import COMMENT, merged, openai_error_body, sse, text_of, tool_name
+from latscope.protocols.writing import (
+    COMMENT,
+    merged,
+    openai_error_body,
+    responses_usage,
+    sse,
+    text_of,
+    tool_name,
+)
 from latscope.wire.frames import Frame
 
 DELTAS: Mapping[str, EventKind] = {
@@ -42,7 +50,11 @@ DELTAS: Mapping[str, EventKind] = {
 }
 """Events whose `delta` is output, and its channel."""
 
-OPENED = ("response.created", "response.in_progress", "response.queued")
+OPENED: Mapping[str, Milestone] = {
+    "response.created": "",
+    "response.in_progress": "",  # vLLM sends it before the engine has the request
+    "response.queued": "waiting",
+}
 CLOSED = ("response.completed", "response.incomplete", "response.failed")
 
 CALLS = frozenset({"function_call", "custom_tool_call"})
@@ -59,6 +71,12 @@ def decoder() -> Decoder:
 
 
 def _events(state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
+    events = _read(state, frame, data)
+    # Figures ride beside the response object (llama.cpp, OpenRouter) or inside it (vLLM).
+    return annotated(events, figures=figures_in(data, as_map(data.get("response"))))
+
+
+def _read(state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
     if data.get("object") == "response":
         return _body(state, frame, data)
     kind = as_str(data.get("type")) or frame.name
@@ -81,14 +99,12 @@ def _delta(frame: Frame, kind: EventKind, data: dict[str, Any]) -> Event:
 
 def _opened(state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
     name = as_str(data.get("type")) or frame.name
-    return annotated(
-        [event(frame, "lifecycle", name=name)], facts=facts_of(as_map(data.get("response")))
-    )
+    made = replace(event(frame, "lifecycle", name=name), milestone=OPENED.get(name, ""))
+    return annotated([made], facts=facts_of(as_map(data.get("response"))))
 
 
 def _item_added(state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
-    item = as_map(data.get("item"))
-    if called := _call_text(state, item):
+    if called := _call_text(state, as_map(data.get("item"))):
         return [output(frame, "tool_call", called)]
     return [event(frame, "lifecycle", name="response.output_item.added")]
 
@@ -111,8 +127,7 @@ def _closed(state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
     for item in as_list(response.get("output")):
         _call_text(state, as_map(item))
     events = _ending(state, frame, response, kind.removeprefix("response."))
-    events.append(event(frame, "done", name=kind))
-    return annotated(events, facts=facts_of(response), figures=figures_in(data, response))
+    return annotated([*events, event(frame, "done", name=kind)], facts=facts_of(response))
 
 
 def _ending(state: State, frame: Frame, response: dict[str, Any], otherwise: str) -> list[Event]:
@@ -158,7 +173,7 @@ def _body(state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
     events = [output(frame, kind, text) for kind, text in pieces if text]
     events += _ending(state, frame, data, "completed")
     events.append(event(frame, "done", name="body"))
-    return annotated(events, facts=facts_of(data), figures=figures_in(data))
+    return annotated(events, facts=facts_of(data))
 
 
 def _item_pieces(state: State, item: dict[str, Any]) -> list[tuple[EventKind, str]]:
@@ -230,7 +245,7 @@ class ResponsesEncoder:
 
     def start(self) -> bytes:
         response = self._response("in_progress")
-        return b"".join(self._event(name, response=response) for name in OPENED[:2])
+        return b"".join(self._event(name, response=response) for name in tuple(OPENED)[:2])
 
     def piece(self, piece: Piece) -> bytes:
         slot: Slot = (piece.channel, piece.tool)
@@ -264,8 +279,7 @@ class ResponsesEncoder:
         metrics: Mapping[str, Any] | None,
     ) -> bytes:
         for piece in merged(pieces):
-            slot: Slot = (piece.channel, piece.tool)
-            self.output.append(self._item(slot, piece.text, "completed"))
+            self.output.append(self._item((piece.channel, piece.tool), piece.text, "completed"))
         return text_of(self._ended(reason, usage, metrics))
 
     def _event(self, name: str, **fields: Any) -> bytes:
@@ -298,8 +312,8 @@ class ResponsesEncoder:
     def _part_event(self, shape: Shape, stage: str) -> bytes:
         if not shape.part:
             return b""
-        part = _part(shape, self.text)
-        return self._event(f"{shape.part}.{stage}", **self._place(shape), part=part)
+        place = self._place(shape)
+        return self._event(f"{shape.part}.{stage}", **place, part=_part(shape, self.text))
 
     def _text_event(self, shape: Shape, stage: str, text: dict[str, Any]) -> bytes:
         if shape.text == "response.output_text":
@@ -332,7 +346,7 @@ class ResponsesEncoder:
         response = self._response("completed" if cut is None else "incomplete")
         if cut is not None:
             response["incomplete_details"] = {"reason": cut}
-        response |= {"output": self.output, "usage": _usage_body(usage)}
+        response |= {"output": self.output, "usage": responses_usage(usage)}
         return response if metrics is None else response | {"metrics": dict(metrics)}
 
     def _response(self, status: str) -> dict[str, Any]:
@@ -368,20 +382,6 @@ def _part(shape: Shape, text: str) -> dict[str, Any]:
     if shape.key == "refusal":
         return {"type": "refusal", "refusal": text}
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def _usage_body(usage: Usage) -> dict[str, Any]:
-    given, written = usage.input_tokens or 0, usage.output_tokens or 0
-    return {
-        "input_tokens": given,
-        "input_tokens_details": {
-            "cached_tokens": usage.cached_tokens or 0,
-            "cache_write_tokens": usage.cache_write_tokens or 0,
-        },
-        "output_tokens": written,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
-        "total_tokens": given + written,
-    }
 
 
 def encoder(reply: Reply) -> Encoder:

@@ -22,6 +22,8 @@ _ORDER: dict[str, tuple[str, ...]] = {
     "completions": ("prompt",),
     "responses": ("tools", "instructions", "input"),
     "messages": ("tools", "system", "messages"),
+    "ollama": ("tools", "system", "messages", "prompt"),
+    "lmstudio": ("system_prompt", "input"),
 }
 _UNRENDERED = frozenset({"cache_control", "prompt_cache_breakpoint", "status"})
 """Keys inside the prompt's parts that steer the server and are no part of the prompt."""
@@ -33,8 +35,8 @@ def prefix(request: Mapping[str, Any], api: str, key: bytes) -> tuple[Mapping[st
     """One row a block, in order: `hash` (16 hex digits) and `part`, the part of the request the
     block begins in (`tools`, `system`, `instructions`, `messages[3]`, `input[0]`, `prompt`).
 
-    request: as parsed, before masking. api: chat, completions, responses or messages; any other is
-    read like chat. key: the user's, at least one byte (UsageError when empty).
+    request: as parsed, before masking. api: a dialect's word (`chat`, `ollama`); any other is read
+    like chat. key: the user's, at least one byte (UsageError when empty).
     """
     if not key:
         raise UsageError("prefix hashes need a key, and the one given is empty")

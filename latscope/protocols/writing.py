@@ -64,6 +64,21 @@ def chat_usage(usage: Usage) -> dict[str, Any]:
     return plain
 
 
+def responses_usage(usage: Usage) -> dict[str, Any]:
+    """Usage as Responses spells it, which leaves no count out."""
+    given, written = usage.input_tokens or 0, usage.output_tokens or 0
+    return {
+        "input_tokens": given,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens or 0,
+            "cache_write_tokens": usage.cache_write_tokens or 0,
+        },
+        "output_tokens": written,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+        "total_tokens": given + written,
+    }
+
+
 def known(**values: Any) -> dict[str, Any]:
     """The values that are not null."""
     return {name: value for name, value in values.items() if value is not None}

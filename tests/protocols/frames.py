@@ -8,6 +8,7 @@ from latscope.protocols.dialect import Dialect
 from latscope.protocols.events import Event
 from latscope.units import MS, Ns
 from latscope.wire.frames import Frame, FrameKind
+from latscope.wire.ndjson import NDJSONDecoder
 from latscope.wire.sse import SSEDecoder
 
 
@@ -33,8 +34,8 @@ def decode(dialect: Dialect, frames: Iterable[Frame]) -> list[Event]:
 
 
 def decode_wire(dialect: Dialect, *writes: tuple[float, bytes]) -> list[Event]:
-    """The events of an SSE stream written as (at ms, bytes), through the real SSE decoder."""
-    wire = SSEDecoder()
+    """The events of a stream written as (at ms, bytes), through the real wire decoder."""
+    wire = NDJSONDecoder() if dialect.api == "ollama" else SSEDecoder()
     frames = [one for ms, data in writes for one in wire.feed(data, round(ms * MS))]
     return decode(dialect, frames + wire.close())
 

@@ -33,7 +33,13 @@ EVERY = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect
         ("/v1/messages", "messages"),
         ("/anthropic/v1/messages", "messages"),
         ("/messages", "messages"),
+        ("/api/chat", "ollama"),
+        ("/ollama/api/generate", "ollama"),
+        ("/api/v1/chat", "lmstudio"),
+        ("/api/v1/chat/completions", "chat"),
+        ("/api/chat/completions", "chat"),
         ("/v1/embeddings", None),
+        ("/generate", None),
         ("/v1/messages/count_tokens", None),
         ("", None),
     ],
@@ -60,6 +66,12 @@ def test_the_path_names_the_dialect(path: str, api: str | None) -> None:
         ("message_start", {"type": "message_start"}, "messages"),
         ("", {"type": "content_block_delta"}, "messages"),
         ("", {"type": "message"}, "messages"),
+        ("", {"created_at": "2026", "done": False}, "ollama"),
+        ("chat.start", {"type": "chat.start"}, "lmstudio"),
+        ("", {"type": "prompt_processing.start"}, "lmstudio"),
+        ("", {"model_instance_id": "m", "output": []}, "lmstudio"),
+        ("", {"done": True}, None),
+        ("", {"created_at": "2026", "done": "no"}, None),
         ("ping", {"type": "ping"}, None),
         ("message", {"a": 1}, None),
         ("", {"error": {"type": "x"}}, None),
@@ -82,6 +94,18 @@ def test_the_path_goes_before_the_content() -> None:
     found = detect("/v1/responses", body, [frame({"object": "text_completion"})])
     assert found is not None
     assert found.api == "responses"
+
+
+def test_a_path_others_use_too_gives_way_to_the_content() -> None:
+    """An application's own `/api/chat` that passes on another API's stream is read as that API."""
+    chunk = frame({"object": "chat.completion.chunk"})
+    for path in ("/api/chat", "/api/v1/chat"):
+        for frames, body in (([chunk], None), ([], chunk.data)):
+            found = detect(path, body, frames)
+            assert found is not None
+            assert found.api == "chat"
+        unknown = detect(path, None, [frame({"a": 1})])
+        assert unknown is detect(path)
 
 
 def test_names_are_unique() -> None:
@@ -108,7 +132,7 @@ def timed_stream(encoder: Encoder) -> list[tuple[float, bytes]]:
     ("dialect", "reasoning_key"),
     [
         *((DIALECTS[0], key) for key in ("reasoning_content", "reasoning", "reasoning_details")),
-        *((dialect, "") for dialect in DIALECTS if dialect.api in ("responses", "messages")),
+        *((dialect, "") for dialect in DIALECTS if dialect.api not in ("chat", "completions")),
     ],
     ids=lambda value: value if isinstance(value, str) else value.api,
 )
@@ -121,7 +145,8 @@ def test_first_token_and_first_visible_token(dialect: Dialect, reasoning_key: st
     assert {event.kind for event in tokens} <= TOKEN_KINDS
     assert [event.ns for event in tokens] == [100 * MS, 200 * MS]
     assert [event.ns for event in tokens if event.kind in VISIBLE_KINDS] == [200 * MS]
-    assert events[0].ns == 0
+    if dialect.api != "ollama":  # which sends nothing before the first token
+        assert events[0].ns == 0
     assert events[-1].ns == 400 * MS
 
 
@@ -130,6 +155,8 @@ choices delta message index role content reasoning reasoning_details tool_calls 
 arguments id usage prompt_tokens completion_tokens_details error code type object text logprobs
 tokens finish_reason metrics queue_time_ms timings predicted_n response output item status
 content_block input summary x_groq audio thinking prompt_filter_results content_filter_results
+done done_reason eval_count total_duration tool result stats model_instance_id prompt_progress total
+processed
 """
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
@@ -199,7 +226,8 @@ def test_a_real_stream_with_any_one_field_wrong_decodes(dialect: Dialect) -> Non
     pieces = [Piece(channel="tool_call", text="{}"), Piece(channel="content", text="a")]
     stream = encoder.start() + b"".join(encoder.piece(piece) for piece in pieces)
     stream += encoder.finish("stop") + encoder.close(usage, {"queue_time_ms": 1.5})
-    lines = [line[6:] for line in stream.splitlines() if line.startswith(b"data: ")]
+    data = b"" if dialect.api == "ollama" else b"data: "
+    lines = [line[len(data) :] for line in stream.splitlines() if line.startswith(data)]
     bodies = [dialect.encoder(Reply(id="1", model="m")).whole(pieces, "stop", usage, None)]
     for line in (*lines, *bodies):
         for wrong in with_each_field_mangled(json.loads(line)):
@@ -217,5 +245,7 @@ def test_an_error_is_named_by_its_type_and_never_by_its_message(dialect: Dialect
     ]
     events = decode(dialect, frames)
     events += decode_wire(dialect, (0, encoder.error("server_error", "canary-in-message")))
-    assert words(events) == "error:server_error error:error error:error error:server_error"
+    # Ollama's errors have no type.
+    name = "error" if dialect.api == "ollama" else "server_error"
+    assert words(events) == f"error:{name} error:error error:error error:{name}"
     assert "canary" not in repr(events)

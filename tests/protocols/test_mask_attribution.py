@@ -52,7 +52,8 @@ def call(chunks: Iterable[bytes], path: str, kind: str = "text/event-stream") ->
 
 def encoded(api: str, *, stream: bool) -> Recording:
     dialect = next(d for d in DIALECTS if d.api == api)
-    kind = "text/event-stream" if stream else "application/json"
+    streamed = "application/x-ndjson" if api == "ollama" else "text/event-stream"
+    kind = streamed if stream else "application/json"
     writer = dialect.encoder(Reply(id="chatcmpl-1", model="m/x-1", stream=stream))
     pieces = [Piece(channel=c, text=t) for c in CHANNELS for t in ("Bob ", "<think>", 'é\n"')]
     if not stream:

@@ -110,7 +110,7 @@ def test_names_of_exceptions(name: str | None, kept: str | None) -> None:
 
 def test_what_lives_in_memory_only_goes() -> None:
     """And the rest of the recording stays: tags, trace, turn, sample are the user's own."""
-    attempt = Attempt(wire=(b"a",), tcp_raw=(("end", b"b"),), encoding="gzip")
+    attempt = Attempt(wire=(b"a",), tcp_raw=(("end", 1, b"b"),), encoding="gzip")
     before = call(
         attempts=(attempt,), sent=b"c", context=object(), tags={"team": "t"}, turn="u", in_flight=3
     )

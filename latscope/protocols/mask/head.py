@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from latscope.protocols.mask.secrets import scrub
 from latscope.protocols.mask.vocabulary import words
+from latscope.protocols.reported.hops import LONGEST_TIMING, PASSED_ON
 from latscope.recording import Target
 
 Headers = tuple[tuple[str, str], ...]
 
 LONGEST_VALUE = 256
-"""Characters of a header's value that are kept."""
+"""Characters of a header's value that are kept, but for Server-Timing, a list of any length."""
 
 _KEPT = words(
     """
@@ -61,8 +62,6 @@ _NEVER = re.compile(
     r"(?:^|[-_])(?:cookie2?|authorization|authenticate|auth|api[-_]?key|apikey|(?<!first-)(?<!per-)token|secret"
     r"|password|csrf|xsrf|credentials?|signature)(?:[-_]|$)"
 )
-_PASSED_ON = "llm_provider-"
-"""LiteLLM hands on the upstream's headers under this prefix."""
 
 
 def mask_headers(headers: Headers, keep: Collection[str]) -> Headers:
@@ -76,8 +75,8 @@ def _kept(name: str, value: str, asked: Collection[str]) -> str | None:
     """What is kept of a header's value; null when the header goes."""
     if _NEVER.search(name):
         return None
-    value = value[:LONGEST_VALUE]
-    plain = name.removeprefix(_PASSED_ON)
+    plain = name.removeprefix(PASSED_ON)
+    value = value[: LONGEST_TIMING if plain == "server-timing" else LONGEST_VALUE]
     if plain in _KEPT or name in asked or _KEPT_LIKE.fullmatch(plain):
         return scrub(value)
     return "x" * len(value) if _HOP.fullmatch(name) else None

@@ -22,7 +22,7 @@ _STRUCTURE = words(
     video_url audio_url is_error cache_control ttl citations title system instructions input prompt
     suffix stop stop_sequences output summary tools functions tool_choice strict
     response_format text_format format verbosity effort enabled budget_tokens display
-    generate_summary
+    generate_summary system_prompt images
     """
 )
 _SETTINGS = words(
@@ -40,6 +40,7 @@ _SETTINGS = words(
     chat_template_kwargs enable_thinking cache_prompt timings_per_token return_progress id_slot
     sse_ping_interval perf_metrics_in_response return_meta_info return_cached_tokens_details
     keep_alive options num_ctx num_predict think raw speed inference_geo type object
+    context_length repeat_penalty
     """
 )
 _MEASURED = words(
@@ -47,6 +48,7 @@ _MEASURED = words(
     arguments parameters input_schema schema json_schema logit_bias guided_json guided_regex
     guided_choice guided_grammar structured_outputs grammar chat_template kv_transfer_params
     prediction audio web_search_options extra_body mcp_servers context_management container
+    template
     """
 )
 _KNOWN = _STRUCTURE | _SETTINGS | _MEASURED
@@ -71,6 +73,7 @@ _WORDS: dict[str, Callable[[str], object]] = {
     "detail": _word("low|high|auto|original"),
     "summary": _word("auto|concise|detailed"),
     "think": _word("low|medium|high"),
+    "reasoning": _word("off|low|medium|high|on"),
     "previous_response_id": _word(r"[A-Za-z0-9_.:\-]{1,128}"),
 }
 

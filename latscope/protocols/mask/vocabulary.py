@@ -99,6 +99,7 @@ _CONTENT = b"""
     prompt_eval_cached_count eval_count eval_duration
     stop truncated tokens_predicted tokens_evaluated tokens_cached id_slot has_new_line
     stopping_word is_last_response
+    tool progress load_time_seconds
 """
 _HIDDEN = b"""
     arguments input metadata parsed schema audio embedding embeddings
@@ -120,7 +121,7 @@ _WORDS = b"""
     prompt_cache_retention done_reason stop_type region mode ttl
 """
 _REASONS = b"finish_reason native_finish_reason finishReason stop_reason stopReason"
-_IDS = b"request_id previous_response_id responseId"
+_IDS = b"request_id previous_response_id responseId response_id"
 _STRUCTURE: dict[bytes, Field] = {
     **_fields(_WORDS, Field(WORD, NORMAL)),
     **_fields(_REASONS, Field(REASON, NORMAL)),
@@ -130,6 +131,7 @@ _STRUCTURE: dict[bytes, Field] = {
     b"role": Field(ROLE, NORMAL),
     b"model": Field(MODEL, NORMAL),
     b"modelVersion": Field(MODEL, NORMAL),
+    b"model_instance_id": Field(MODEL, NORMAL),
     b"provider": Field(NAME, NORMAL),
     b"created_at": Field(DATE, NORMAL),
     b"tool_choice": Field(shape(b"auto|none|required|any"), NORMAL),
@@ -187,6 +189,7 @@ _telemetry.update(
         **_fields(b"arguments input metadata parsed schema audio embedding prompt", HIDDEN),
         b"id": Field(ID, TELEMETRY),
         b"reason": Field(REASON, TELEMETRY),
+        b"event": Field(WORD, TELEMETRY),  # which moment a timing is of (OpenRouter's debug)
         b"error": Field(None, ERROR),
         b"logprobs": Field(None, LOGPROBS),
     }
