@@ -99,21 +99,37 @@ class Connection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpInfo:
-    """A snapshot of the kernel's view of the connection (Linux TCP_INFO), times in ns.
+    """A snapshot of the kernel's view of the connection (Linux TCP_INFO, macOS
+    TCP_CONNECTION_INFO), times in ns. A field the system does not give is null.
 
     rtt and min_rtt are the kernel's smoothed and minimum round trip *to the first hop*; the other
     side's retransmissions do not show here, out-of-order segments received do.
     """
 
     at: str
-    """Mark the snapshot belongs to: `connect`, `sent`, `headers`, `first` (the first body read),
-    `gap` (the read that ended a silence), `end`."""
+    """Moment the snapshot belongs to: `connect`, `started` (of the request on a connection that was
+    there already), `sent`, `headers`, `first` (the first body read), `gap` (the read that ended a
+    silence), `tick` (a read half a second or more after the last snapshot), `end`. `window` is no
+    snapshot: its min_rtt_ns is the smallest that any call of the process saw to the same address in
+    the five minutes before."""
     at_ns: Ns | None = None
     """When it was taken; null in recordings that did not keep it."""
     rtt_ns: Ns | None = None
     rttvar_ns: Ns | None = None
     min_rtt_ns: Ns | None = None
     rcv_ooopack: int | None = None
+    """Segments received out of order since the connection began (macOS counts bytes: the fewest
+    segments they can have been)."""
+    last_data_recv_ns: Ns | None = None
+    """How long before the snapshot the last segment with data had come, to the kernel's tick (1 to
+    10 ms): of bytes that are read only now, how long the last of them had been waiting."""
+    total_retrans: int | None = None
+    """Segments sent again since the connection began, its SYN included."""
+    notsent_bytes: int | None = None
+    """Bytes handed to the kernel that it had not sent yet even once."""
+    busy_ns: Ns | None = None
+    """How long, since the connection began, the kernel had sent bytes whose arrival was not
+    acknowledged, or had more to send."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +150,8 @@ class Attempt:
     body: bytes | None = field(default=None, repr=False)
     """Content-decoded payload; null when it could not be decoded or was not kept."""
     tcp_info: tuple[TcpInfo, ...] = ()
-    tcp_raw: tuple[tuple[str, bytes], ...] = field(default=(), repr=False, compare=False)
-    """(mark, TCP_INFO as the kernel gave it): decoded by `wire.tcp_info`; only in memory."""
+    tcp_raw: tuple[tuple[str, Ns, bytes], ...] = field(default=(), repr=False, compare=False)
+    """(at, at_ns, TCP_INFO as the kernel gave it): decoded by `wire.tcp_info`; only in memory."""
     retry_count: int | None = None
     """What the SDK says of its retries (`x-stainless-retry-count`), null when it does not."""
     error_type: str | None = None
@@ -164,11 +180,17 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSide:
+    """What the caller's own process was at. Stretches of the call, (begin, length), in order of
+    their begin; of each kind the 256 longest at most."""
+
     loop_lag: tuple[tuple[Ns, Ns], ...] = ()
-    """(at, how late) of the caller's event loop, where it was sampled."""
+    """(at, how late): a beat of the caller's asyncio loop was due `at` and ran so much later, over
+    5 ms: the loop was busy with something else all that time, and up to 20 ms before it. Empty
+    where nothing was late, and where nobody looked (a synchronous client, trio)."""
     gc: tuple[tuple[Ns, Ns], ...] = ()
+    """(at, how long) the garbage collector stopped the process, over 1 ms."""
     consumer: tuple[tuple[Ns, Ns], ...] = ()
-    """(at, how long) stretches the consumer held the stream between two reads."""
+    """(at, how long) the consumer held the stream between two reads, over 1 ms."""
 
 
 class RttSample(NamedTuple):
@@ -184,8 +206,8 @@ class ServerSpan:
     """A span some server made of this call, joined to it. Durations are the server's; its clock is
     not ours, so only lengths and the distance between spans of one service mean anything.
 
-    source: whose names the attributes are (`vllm.otel`, `sglang.otel`, empty for a span that is
-    only known to lie on the way: a hop's). start_unix_ns: the span's own start. attributes: numbers
+    source: whose names the attributes are (`vllm.otel`, `sglang.otel`, `trtllm.otel`, `gen_ai.otel`
+    for an engine that is not known; empty for a span that only lies on the way: a hop's). start_unix_ns: the span's own start. attributes: numbers
     and short names of its timing and usage fields, never content. joined: what tied it to the call
     (`parent`, `chain`, `response_id`, `request_id`, `time`).
     """
@@ -195,7 +217,7 @@ class ServerSpan:
     service: str
     trace_id: str
     span_id: str
-    parent_id: str | None
+    parent_id: str | None = None
     kind: str
     start_unix_ns: int
     duration_ns: Ns

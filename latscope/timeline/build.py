@@ -4,10 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from latscope.protocols import reported
 from latscope.protocols.events import VISIBLE_KINDS, Event, Reported
-from latscope.recording import Attempt, Recording
+from latscope.recording import Attempt, Recording, ServerSpan
+from latscope.timeline.connection import connection_flags
 from latscope.timeline.exchanges import exchanges
-from latscope.timeline.model import Arrival, Evidence, Failure, Marker, Path, Timeline, Verdict
+from latscope.timeline.hops import own_times
+from latscope.timeline.markers import markers
+from latscope.timeline.model import Arrival, Evidence, Failure, Path, Timeline, Verdict
 from latscope.timeline.stream import Stream, arrivals, holds, merged_usage, read_stream
 from latscope.timeline.verdict import end_of, judge
 from latscope.units import US, Ns, Span, clamp
@@ -103,7 +107,7 @@ def _assemble(
         reads=len(stream.reads) if stream else 0,
         holds=tuple(h for h in (holds(stream) if stream else ()) if h.end_ns <= wall),
         usage=merged_usage(events, attempt.usage),
-        reported=_reported(events),
+        reported=_reported(events, attempt, recording.spans, stream),
         finish={event.choice: event.name for event in events if event.kind == "finish"},
         model=facts.get("model"),
         response_id=facts.get("response_id"),
@@ -119,15 +123,8 @@ def _assemble(
             gc=recording.client.gc,
             consumer=recording.client.consumer,
         ),
-        markers=_markers(stream),
+        markers=markers(recording, attempt, stream),
     )
-
-
-def _markers(stream: Stream | None) -> tuple[Marker, ...]:
-    if stream is None or not stream.reads:
-        return ()
-    told = [event for event in stream.events if event.milestone]
-    return tuple(Marker(at=stream.at(event), milestone=event.milestone) for event in told)
 
 
 def _within(arrival: Arrival, start: Ns, end: Ns) -> Arrival:
@@ -164,13 +161,18 @@ def path_of(attempt: Attempt) -> Path:
     )
 
 
-def _reported(events: Sequence[Event]) -> tuple[Reported, ...]:
-    """The last statement of each figure: servers that repeat them end with the whole."""
-    last: dict[tuple[str, str], Reported] = {}
-    for event in events:
-        for figure in event.reported:
-            last[(figure.source, figure.field)] = figure
-    return tuple(last.values())
+def _reported(
+    events: Sequence[Event], attempt: Attempt, spans: Sequence[ServerSpan], stream: Stream | None
+) -> tuple[Reported, ...]:
+    """What the servers state: in the answer, in its headers, in the spans joined to the call."""
+    stated = reported.of_call(
+        (figure for event in events for figure in event.reported),
+        attempt.headers,
+        # A span's length stands under its own name: SGLang has one a stage.
+        ((span.source, {span.name: span.duration_ns, **span.attributes}) for span in spans),
+        streamed=stream.streamed if stream else None,
+    )
+    return (*stated, *own_times(spans))
 
 
 def _facts(events: Sequence[Event]) -> Mapping[str, str]:
@@ -189,11 +191,13 @@ def _flags(
 ) -> tuple[str, ...]:
     """What a reader of the figures must know, in fixed words (docs/attribution.md)."""
     flags = [] if stream is None else _stream_flags(stream, tokens)
+    if recording.attempts and reported.replayed(recording.attempts[-1].headers):
+        flags.append("replayed_answer")
     if _shared(recording):
         flags.append("shared_connection")
     if recording.broken:
         flags.append("capture_incomplete")
-    return tuple(flags)
+    return (*flags, *connection_flags(recording))
 
 
 def _stream_flags(stream: Stream, tokens: tuple[Arrival, ...]) -> list[str]:

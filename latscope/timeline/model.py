@@ -60,13 +60,15 @@ class Exchange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
     """One token-bearing event: when (the read that brought its last byte), on which channel, of
-    which choice, for how many tokens (null: the server does not say). read: index of that read."""
+    which choice, for how many tokens (null: the server does not say). read: index of that read.
+    offset: where in the body it ended, in bytes."""
 
     at: Span
     channel: str
     choice: int
     tokens: int | None
     read: int
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,10 +125,13 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """An event that proves what the server was at when it sent it, and when it reached us."""
+    """An event that tells what the server was at when it sent it, and when it reached us. firm:
+    known from the server's own source or protocol; else it is a vendor's word, which makes an
+    estimate and no bound."""
 
     at: Span
     milestone: Milestone
+    firm: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,7 @@ def arrivals(stream: Stream) -> tuple[Arrival, ...]:
                     choice=event.choice,
                     tokens=event.tokens,
                     read=index,
+                    offset=event.end,
                 )
             )
     return tuple(found)

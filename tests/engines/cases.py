@@ -136,6 +136,7 @@ VLLM_REASONING: dict[str, Case] = {
 LLAMA: dict[str, Case] = {
     **COMMON,
     "chat_each_timings-stream": chat(STREAM, {"timings_per_token": True}),
+    "chat_progress-stream": chat(STREAM, {"messages": LONG, "return_progress": True}),
     "chat-error": chat({"messages": "not a list"}),
     "messages_too_long-error": message({"messages": TOO_LONG}),
     "responses-error": response({"input": 1}),

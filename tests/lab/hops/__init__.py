@@ -100,10 +100,11 @@ FILTERS: Mapping[str, str] = {
     ),
 }
 TRACING = (
-    "tracing: {provider: {name: envoy.tracers.opentelemetry, typed_config: "
+    "tracing: {spawn_upstream_span: ${own}, "
+    "provider: {name: envoy.tracers.opentelemetry, typed_config: "
     '{"@type": type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig, service_name: hop, '
-    "http_service: {http_uri: {uri: 'http://127.0.0.1:1/v1/traces', cluster: nowhere, "
-    "timeout: 0.2s}}}}}"
+    "http_service: {http_uri: {uri: 'http://127.0.0.1:${collector}/v1/traces', "
+    "cluster: collector, timeout: 0.2s}}}}}"
 )
 ENVOY_TLS = (
     "transport_socket: {{name: envoy.transport_sockets.tls, typed_config: "
@@ -116,14 +117,23 @@ ENVOY_TLS = (
 
 @contextlib.contextmanager
 def envoy(
-    upstream: int, *, filter: str = "", tracing: bool = False, tls: Certificate | None = None
+    upstream: int,
+    *,
+    filter: str = "",
+    tracing: bool = False,
+    collector: int = 1,
+    own_span: bool = False,
+    tls: Certificate | None = None,
 ) -> Iterator[Hop]:
     """Run envoy. filter: `request-buffer` (the whole request first) or `lua-body` (a filter that
-    reads the response body). tracing: spans for a collector that is not there."""
+    reads the response body). tracing: spans for the collector at that port of 127.0.0.1 (OTLP over
+    HTTP), by default one that is not there. own_span: a second span of the request upstream."""
     secure = ENVOY_TLS.format(cert=tls.cert, key=tls.key) if tls else ""
+    places = {"collector": str(collector), "own": str(own_span).lower()}
     values = {
         "filter": FILTERS[filter],
-        "tracing": TRACING if tracing else "",
+        "tracing": Template(TRACING).substitute(places) if tracing else "",
+        "collector": str(collector),
         "tls": secure,
     }
     command = ["-c", "${config}", "--disable-hot-restart", "--concurrency", "1", "-l", "warning"]
