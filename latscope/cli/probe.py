@@ -2,28 +2,32 @@
 
 import asyncio
 import json
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from math import isfinite
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import click
 
 from latscope.attribution.model import Attribution
-from latscope.cli.output import Progress, json_line, open_sink, say, screen
+from latscope.cli.output import Progress, json_line, open_sink, say, screen, talk
+from latscope.cli.probing import Sizes, ask_of, load_of, prompts_of, second_ask_of
+from latscope.documents import series
 from latscope.errors import EndpointError, InputError, UsageError
 from latscope.export.jsonl import JSONLSink
-from latscope.probe import prompts, targets
+from latscope.probe import against, targets
+from latscope.probe.metrics import Mean, Scraper, means
 from latscope.probe.outcome import Outcome, outcome
 from latscope.probe.requests import Ask
+from latscope.probe.rtt import RttProbe
 from latscope.probe.run import Load, Result, models, run
 from latscope.probe.trouble import offered
 from latscope.report.figures import counted, duration
 from latscope.report.jsonview import to_mapping
+from latscope.timeline.build import path_of
 
 
 @click.command("probe", short_help="send calls to an endpoint and split them")
@@ -37,14 +41,26 @@ from latscope.report.jsonview import to_mapping
 @click.option("--max-tokens", type=click.IntRange(1), default=64, show_default=True)
 @click.option("--prompt", help="The prompt; - reads stdin.")
 @click.option("--prompt-file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--prompt-tokens", type=click.IntRange(1), help="Filler of about so many tokens.")
-@click.option("--seed", type=int, default=0, help="Of the filler.")
+@click.option("--prompt-tokens", type=Sizes(), help="Filler of about so many; several in turn.")
+@click.option("--seed", type=int, default=0, help="Of the filler, and of the order within pairs.")
 @click.option("--reuse-prompt", is_flag=True, help="No nonce: let prefix caches serve it.")
 @click.option("--no-stream", is_flag=True, help="Ask for the whole answer at once.")
 @click.option("-H", "header", multiple=True, metavar="'K: V'", help="An extra request header.")
 @click.option("--extra-body", metavar="JSON", help="Merged into the request's body.")
 @click.option("--key-env", metavar="NAME", help="Environment variable that holds the key.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), default=120.0, help="Seconds.")
+@click.option(
+    "--against", "second", metavar="TARGET2", help="Pairs of calls to both, and what differs."
+)
+@click.option("--model2", metavar="M", help="TARGET2's model; else the same.")
+@click.option("--api2", type=click.Choice(targets.APIS), help="TARGET2's API; else as TARGET's.")
+@click.option("--key-env2", metavar="NAME", help="TARGET2's key; TARGET's is never sent to it.")
+@click.option("--header2", multiple=True, metavar="'K: V'", help="A header for TARGET2.")
+@click.option("--compare-out", type=click.Path(dir_okay=False, path_type=Path), help="JSON of it.")
+@click.option(
+    "--metrics", metavar="URL", help="Read the server's Prometheus page beside the calls."
+)
+@click.option("--no-rtt-probe", is_flag=True, help="Measure no round trips beside the streams.")
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Append recordings.")
 @click.option("--json", "as_json", is_flag=True, help="One attribution a line, nothing else.")
 def probe_command(target: str, as_json: bool, save: Path | None, **given: Any) -> int:
@@ -53,13 +69,24 @@ def probe_command(target: str, as_json: bool, save: Path | None, **given: Any) -
     \b
       latscope probe http://127.0.0.1:8000 --model tiny
       latscope probe openai --model gpt-5-mini -n 10 --save calls.jsonl
+      latscope probe http://10.0.0.5:8000 --model M --against https://gateway.example -n 20
     """
-    ask = _ask(target, given)
-    prompt = _prompt(given)
-    load = _load(given)
-    session = _Session(ask=ask, load=load, sink=open_sink(save), as_json=as_json)
+    ask = ask_of(target, given)
+    second = second_ask_of(given["second"], given) if given["second"] else None
+    _check(given)
+    prompt = prompts_of(given)
+    load = load_of(given)
+    session = _Session(
+        ask=ask,
+        second=second,
+        load=load,
+        seed=given["seed"],
+        sink=open_sink(save),
+        as_json=as_json,
+        compare_out=_writable(given["compare_out"]),
+    )
     try:
-        asyncio.run(_run(session, prompt))
+        asyncio.run(_run(session, prompt, rtt=not given["no_rtt_probe"], metrics=given["metrics"]))
     except KeyboardInterrupt:
         session.report()
         say("interrupted; what was learned is shown")
@@ -70,37 +97,63 @@ def probe_command(target: str, as_json: bool, save: Path | None, **given: Any) -
     return session.exit_code()
 
 
+def _check(given: Mapping[str, Any]) -> None:
+    """What goes together, and what does not."""
+    alone = ("model2", "api2", "key_env2", "header2", "compare_out")
+    lonely = next((name for name in alone if given[name] and not given["second"]), None)
+    if lonely is not None:
+        raise UsageError(f"--{lonely.replace('_', '-')} says something of --against TARGET2")
+    if given["second"] and (given["rate"] is not None or given["concurrency"] > 1):
+        raise UsageError("--against sends one call at a time: leave out --rate and --concurrency")
+    if given["second"] and given["metrics"]:
+        raise UsageError("--metrics reads one server's page: leave it out, or --against")
+
+
+def _writable(path: Path | None) -> Path | None:
+    """InputError now, not after the calls, when the file cannot be written."""
+    if path is not None:
+        try:
+            path.open("a").close()
+        except OSError as error:
+            raise InputError(
+                f"--compare-out: {path} cannot be written: {error.strerror}"
+            ) from error
+    return path
+
+
 @dataclass(slots=True, kw_only=True)
 class _Session:
     """Mutable: what one probe has learned so far. Every outcome is shown or saved as it comes."""
 
     ask: Ask
+    second: Ask | None
     load: Load
+    seed: int
     sink: JSONLSink | None
     as_json: bool
+    compare_out: Path | None
     calls: list[Attribution] = field(default_factory=list)
-    warm_up: Attribution | None = None
+    sides: list[against.Side] = field(default_factory=list)
+    warm_ups: list[Outcome] = field(default_factory=list)
     completed: int = 0
     troubles: Counter[str] = field(default_factory=Counter)
     advice: dict[str, None] = field(default_factory=dict)
-    lost_model: bool = False
+    lost_model: Ask | None = None
     offered: str = ""
-    warm_up_trouble: str | None = None
+    told: list[str] = field(default_factory=list)
+    """What the server's own figures say, in lines."""
     progress: Progress = field(default_factory=Progress)
 
     def take(self, result: Result) -> None:
         found = outcome(result, self.load.timeout_s)
-        self.lost_model = self.lost_model or found.lost_model
+        if found.lost_model:
+            self.lost_model = result.ask
         if found.recording is not None and self.sink is not None:
             self.sink.write(found.recording)
         if result.warm_up:
-            self._take_warm_up(found)
+            self.warm_ups.append(found)
         else:
             self._take_call(found)
-
-    def _take_warm_up(self, found: Outcome) -> None:
-        self.warm_up = found.call
-        self.warm_up_trouble = found.trouble
 
     def _take_call(self, found: Outcome) -> None:
         if found.trouble is None:
@@ -111,40 +164,94 @@ class _Session:
             self.advice[found.advice] = None
         if found.call is not None:
             self.calls.append(found.call)
+            if self.second is not None:
+                self.sides.append(_side(found, found.call))
             if self.as_json:
                 self.progress.end()  # on a terminal both streams share the row
                 json_line(to_mapping(found.call))
-        self.progress.step(found.result.number, self.load.calls)
+        self.progress.step(found.result.number, self.load.calls, self.noun)
 
     def say(self, text: str) -> None:
         """Talk in the middle of a run: the progress line makes room for it."""
         self.progress.end()
         say(text)
 
+    @property
+    def noun(self) -> str:
+        return "call" if self.second is None else "pair"
+
     def report(self) -> None:
         self.progress.end()
-        if self.warm_up_trouble is not None and (
-            self.completed or self.warm_up_trouble not in self.troubles
-        ):
-            say(f"warm-up, not counted: {self.warm_up_trouble}")
+        for warm_up in self.warm_ups:
+            said = warm_up.trouble
+            if said is not None and (self.completed or said not in self.troubles):
+                say(f"warm-up, not counted: {said}")
         for text, times in self.troubles.items():
             say(f"{text}{f' ({times} calls)' if times > 1 else ''}")
         for text in self.advice:
             say(text)
         if self.offered:
             say(self.offered)
-        if self.as_json or not self.calls:
-            return
+        if not self.as_json and self.calls:
+            self._show()
+        if self.second is not None and self.calls:
+            self._compare(self.second)
+        if self.told and self.as_json:
+            talk(self.told)
+
+    def _show(self) -> None:
         from latscope.cli import show
 
         out = screen()
-        if self.warm_up is not None:
-            out.note(_warm_up_line(self.warm_up))
+        for warm_up in self.warm_ups:
+            if warm_up.call is not None:
+                out.note(_warm_up_line(warm_up.call))
         answered = any(call.headers_ns is not None for call in self.calls)
-        show.calls(out, self.calls, slow=1 if answered else 0)
+        by = ("model", "endpoint") if self.second is None else ("tags.arm", "model", "endpoint")
+        show.calls(out, self.calls, by=by, slow=1 if answered and self.second is None else 0)
+        for line in self.told:
+            out.note(line)
+
+    def _compare(self, second: Ask) -> None:
+        """The comparison: on stdout for people, on stderr beside JSON, whole in `--compare-out`."""
+        from latscope.cli.against import comparison_lines
+
+        asks = (self.ask, second)
+        found = against.compared(against.paired(self.sides), seed=self.seed)
+        out = screen()
+        lines = comparison_lines(found, asks, width=out.width, colours=out.colours)
+        if self.as_json:
+            talk(line.plain for line in lines)
+        else:
+            out.lines(lines)
+        if self.compare_out is not None:
+            whole = against.to_mapping(found, asks=asks, seed=self.seed)
+            self.compare_out.write_text(json.dumps(whole) + "\n", encoding="utf-8")
 
     def exit_code(self) -> int:
         return 0 if self.completed else EndpointError.exit_code
+
+    def hear(
+        self, scraper: Scraper, before: Mapping[str, float], after: Mapping[str, float]
+    ) -> None:
+        """The server's own means, where the difference is ours alone; else why they are not."""
+        from latscope.cli.means import mean_lines
+
+        during = [reading.values for reading in scraper.series]
+        found: list[Mean] | str
+        if self.load.rate is not None or self.load.concurrency > 1:
+            found = "only calls one at a time tell whose the server's time is"
+        elif self.troubles:
+            found = "a call did not complete"
+        else:
+            found = means(before, after, during, calls=self.completed)
+        self.told = list(mean_lines(found, self.calls, scraper))
+
+    def keep_series(self, scraper: Scraper) -> None:
+        """The readings go where the recordings do, whatever ended the run."""
+        if self.sink is not None:
+            for reading in scraper.series:
+                self.sink.write_line(series.to_line(reading))
 
     def close(self) -> None:
         self.progress.end()
@@ -154,13 +261,65 @@ class _Session:
                 say(f"{self.sink.path}: {self.sink.lost} recordings could not be written")
 
 
-async def _run(session: _Session, prompt: Callable[[], str]) -> None:
-    session.progress.begin(f"{counted(session.load.calls, 'call')} to {session.ask.target.name}")
-    session.ask = await run(
-        session.ask, session.load, prompt=prompt, hand_over=session.take, say=session.say
+async def _run(
+    session: _Session, prompt: Callable[[int], str], *, rtt: bool, metrics: str | None
+) -> None:
+    with ExitStack() as stack:
+        scraper = Scraper(metrics) if metrics else None
+        if scraper is not None:
+            stack.callback(session.keep_series, scraper)
+            stack.enter_context(closing(scraper))
+            await asyncio.to_thread(scraper.read)  # a wrong address is told before calls are paid
+        beside = stack.enter_context(RttProbe()) if rtt else None
+        if session.second is not None:
+            await _run_pairs(session, session.second, prompt, beside)
+        else:
+            await _run_alone(session, prompt, beside, scraper)
+    if session.lost_model is not None:
+        session.offered = offered(await models(session.lost_model), session.lost_model.model)
+
+
+async def _run_pairs(
+    session: _Session, second: Ask, prompt: Callable[[int], str], rtt: RttProbe | None
+) -> None:
+    names = f"{session.ask.target.name} and {second.target.name}"
+    session.progress.begin(f"{counted(session.load.calls, 'pair')} of calls to {names}")
+    session.ask, session.second = await against.run_pairs(
+        (session.ask, second),
+        session.load,
+        prompt=prompt,
+        hand_over=session.take,
+        say=session.say,
+        seed=session.seed,
+        rtt=rtt,
     )
-    if session.lost_model:
-        session.offered = offered(await models(session.ask), session.ask.model)
+
+
+async def _run_alone(
+    session: _Session, prompt: Callable[[int], str], rtt: RttProbe | None, scraper: Scraper | None
+) -> None:
+    load = session.load
+    session.progress.begin(f"{counted(load.calls, 'call')} to {session.ask.target.name}")
+    numbers = count(0 if load.warm_up else 1)
+    before: dict[str, float] = {}
+
+    async def ready() -> None:
+        if scraper is not None:
+            before.update(await asyncio.to_thread(scraper.settled, {}, 0))
+            scraper.start()
+
+    session.ask = await run(
+        session.ask,
+        load,
+        prompt=lambda: prompt(next(numbers)),
+        hand_over=session.take,
+        say=session.say,
+        rtt=rtt,
+        ready=ready,
+    )
+    if scraper is not None:
+        after = await asyncio.to_thread(scraper.settled, before, session.completed)
+        session.hear(scraper, before, after)
 
 
 def _warm_up_line(call: Attribution) -> str:
@@ -178,76 +337,13 @@ def _warm_up_line(call: Attribution) -> str:
     return ", ".join([said, *parts])
 
 
-def _ask(target: str, given: Mapping[str, Any]) -> Ask:
-    if not given["model"].strip():
-        raise UsageError("--model is empty: name the model to ask")
-    found = targets.target(target, api=given["api"], key_variable=given["key_env"])
-    return Ask(
-        target=found,
-        model=given["model"],
-        max_tokens=given["max_tokens"],
-        stream=not given["no_stream"],
-        extra=_extra(given["extra_body"]),
-        headers=tuple(_header(text) for text in given["header"]),
-        key=targets.key(found, os.environ),
+def _side(found: Outcome, call: Attribution) -> against.Side:
+    recording = found.recording
+    if recording is None:
+        return against.Side(call=call, at_ns=0, body_bytes=None)
+    return against.Side(
+        call=call,
+        at_ns=recording.clock.zero_ns if recording.clock is not None else 0,
+        body_bytes=recording.request_bytes,
+        hops=path_of(recording.attempts[-1]).hops if recording.attempts else (),
     )
-
-
-def _load(given: Mapping[str, Any]) -> Load:
-    for name in ("rate", "timeout"):
-        if given[name] is not None and not isfinite(given[name]):
-            raise UsageError(f"--{name} needs a finite number")
-    if given["rate"] is not None and given["concurrency"] > 1:
-        raise UsageError("give --rate (open loop) or --concurrency (closed loop), not both")
-    return Load(
-        calls=given["calls"],
-        warm_up=not given["no_warm_up"],
-        concurrency=given["concurrency"],
-        rate=given["rate"],
-        timeout_s=given["timeout"],
-    )
-
-
-def _prompt(given: Mapping[str, Any]) -> Callable[[], str]:
-    chosen = [name for name in ("prompt", "prompt_file", "prompt_tokens") if given[name]]
-    if len(chosen) > 1:
-        raise UsageError("give one of --prompt, --prompt-file and --prompt-tokens")
-    text = _prompt_text(given)
-    if not text.strip():
-        raise UsageError("the prompt is empty")
-    return (lambda: text) if given["reuse_prompt"] else (lambda: prompts.fresh(text))
-
-
-def _prompt_text(given: Mapping[str, Any]) -> str:
-    if given["prompt_tokens"]:
-        return prompts.filler(given["prompt_tokens"], given["seed"])
-    if given["prompt_file"]:
-        try:
-            return Path(given["prompt_file"]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{given['prompt_file']}: cannot be read as text: {error}") from error
-    if given["prompt"] == "-":
-        return sys.stdin.read()
-    return prompts.DEFAULT if given["prompt"] is None else str(given["prompt"])
-
-
-def _extra(text: str | None) -> dict[str, Any]:
-    try:
-        extra = json.loads(text) if text else {}
-    except ValueError as error:
-        raise UsageError(f"--extra-body is no JSON: {error}") from error
-    if not isinstance(extra, dict):
-        raise UsageError("--extra-body must be a JSON object, like '{\"temperature\": 0}'")
-    return extra
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    name, value = name.strip(), value.strip()
-    sound = name.isascii() and value.isascii() and (name + value).isprintable()
-    if not colon or not name or " " in name or not sound:
-        # Nothing of it is repeated: it may be a secret, before a missing colon too.
-        raise UsageError("-H needs 'Name: value' in plain ASCII")
-    if name.lower() in ("content-length", "transfer-encoding", "connection"):
-        raise UsageError(f"-H: {name} is not for the user to set; leave it out")
-    return name, value

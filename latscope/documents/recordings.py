@@ -4,6 +4,9 @@ A file is trusted with nothing: types, bounds and the order of reads are checked
 writer or a bad disk leaves behind costs its own line only, and so does a line of an unknown version
 or with a field out of range; each is told. Unknown keys are ignored. Messages name file, line and
 field, never what the field holds.
+
+Lines of `latscope.series/1` may stand among the recordings: `read` passes over them, `read_series`
+reads them alone.
 """
 
 import base64
@@ -11,6 +14,7 @@ import binascii
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -19,8 +23,19 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from latscope.documents import series
+from latscope.documents.series import Series
 from latscope.errors import InputError
-from latscope.recording import MEMORY_ONLY, SCHEMA, Attempt, EventRow, Mark, Read, Recording
+from latscope.recording import (
+    MEMORY_ONLY,
+    SCHEMA,
+    Attempt,
+    EventRow,
+    Mark,
+    Read,
+    Recording,
+    TcpInfo,
+)
 
 FAMILY = SCHEMA.partition("/")[0]
 
@@ -54,13 +69,40 @@ def read(
     """
     torn = _warn if problems is None else problems.append
     unfit = torn if refused is None else refused.append
+    with _opened(path) as (name, file):
+        yield from _read_lines(name, file, torn, unfit)
+
+
+def read_series(
+    path: str | PathLike[str], *, problems: list[str] | None = None
+) -> Iterator[Series]:
+    """The `latscope.series/1` lines of a file of recordings, one after the other; often none.
+
+    problems: gets a sentence for each that cannot be used (else it is a warning). InputError when
+    the file cannot be read.
+    """
+    tell = _warn if problems is None else problems.append
+    with _opened(path) as (name, file):
+        for number, line in enumerate(file, 1):
+            if not _is_series(line):
+                continue
+            found = series.understood(line)
+            if isinstance(found, str):
+                tell(f"{name}:{number}: {found}; left out")
+            else:
+                yield found
+
+
+@contextmanager
+def _opened(path: str | PathLike[str]) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """The file's name for messages, and its lines; standard input for `-`."""
     name = str(path)
     try:
         if name == "-":
-            yield from _read_lines("<stdin>", sys.stdin.buffer, torn, unfit)
+            yield "<stdin>", sys.stdin.buffer
         else:
             with Path(path).open("rb") as file:
-                yield from _read_lines(name, file, torn, unfit)
+                yield name, file
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror}") from error
 
@@ -117,7 +159,7 @@ def _read_lines(
     count = 0
     faults: list[_Fault] = []  # not told before it is known whether a usable line follows
     for number, line in enumerate(file, 1):
-        if not line.strip():
+        if not line.strip() or _is_series(line):
             continue
         found = _understood(line)
         if isinstance(found, str):
@@ -139,6 +181,19 @@ def _read_lines(
             torn(f"{name}:{number}: the last line is cut off; left out, {_before(count)} read")
         else:
             _tell(name, (number, wrong), torn, unfit)
+
+
+def _is_series(line: bytes) -> bool:
+    """Whether the line says it is of the series family, of whatever version. The name is looked
+    for first: a line is parsed twice only where it might be one."""
+    if series.FAMILY.encode() not in line:
+        return False
+    try:
+        found = from_json(line)
+    except ValueError:
+        return False
+    said = found.get("schema") if isinstance(found, dict) else None
+    return isinstance(said, str) and said.startswith(f"{series.FAMILY}/")
 
 
 def _tell(
@@ -234,6 +289,9 @@ def _side_violations(recording: Recording) -> Iterator[tuple[str, str]]:
         for index, pair in enumerate(getattr(recording.client, name)):
             if min(pair) < 0:
                 yield f"client.{name}[{index}]", _NEGATIVE
+    for index, sample in enumerate(recording.rtt_probe):
+        if min(sample.sent_ns, sample.rtt_ns or 0) < 0:
+            yield f"rtt_probe[{index}]", _NEGATIVE
     if recording.truth is not None:
         for name, parts in (("segments", recording.truth.segments), ("ttft", recording.truth.ttft)):
             for index, part in enumerate(parts or ()):
@@ -258,7 +316,7 @@ def _attempt_numbers(attempt: Attempt) -> Iterator[tuple[str, int | None]]:
         yield f"events[{index}].body_offset", event.body_offset
         yield f"events[{index}].tokens", event.tokens
     for index, info in enumerate(attempt.tcp_info):
-        for name in ("rtt_ns", "rttvar_ns", "min_rtt_ns", "rcv_ooopack"):
+        for name in [*TcpInfo.__dataclass_fields__][1:]:  # all but `at`
             yield f"tcp_info[{index}].{name}", getattr(info, name)
     for name, count in (attempt.usage or {}).items():
         yield f"usage.{name}", count

@@ -11,12 +11,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from latscope.probe.targets import Target
+from latscope.probe.targets import NATIVE, Target
 from latscope.protocols.dialect import Api
 
 ANTHROPIC_VERSION = "2023-06-01"
 CAPS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
-"""Every spelling of the output cap."""
+"""Every spelling of the output cap a server may ask for instead of another."""
+
+_CAPS: Mapping[Api, str] = {
+    "responses": "max_output_tokens",
+    "lmstudio": "max_output_tokens",
+    "ollama": "num_predict",  # inside `options`
+}
+"""How an API spells it, where not `max_tokens`; chat's spelling is the vendor's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +48,16 @@ def body(ask: Ask, prompt: str) -> dict[str, Any]:
     made: dict[str, Any] = {"model": ask.model, **_PROMPTS[ask.target.api](prompt)}
     made["stream"] = ask.stream
     if ask.max_tokens is not None:
-        made[cap_name(ask)] = ask.max_tokens
+        cap = {cap_name(ask): ask.max_tokens}
+        made.update({"options": cap} if ask.target.api == "ollama" else cap)
     made.update(_stream_options(ask))
-    if ask.target.api == "responses" and ask.target.obfuscates:
+    if ask.target.api == "lmstudio" or (ask.target.api == "responses" and ask.target.obfuscates):
         made["store"] = False
     kept = {name: value for name, value in made.items() if name not in ask.without}
-    return {**kept, **ask.extra}
+    extra = dict(ask.extra)
+    if isinstance(extra.get("options"), Mapping):
+        extra["options"] = {**kept.get("options", {}), **extra["options"]}  # the cap may be in it
+    return {**kept, **extra}
 
 
 def headers(ask: Ask, request_id: str) -> dict[str, str]:
@@ -73,7 +84,7 @@ def cap_name(ask: Ask) -> str:
         return ask.spelled
     if ask.target.api == "chat":
         return ask.target.cap
-    return "max_output_tokens" if ask.target.api == "responses" else "max_tokens"
+    return _CAPS.get(ask.target.api, "max_tokens")
 
 
 def adapt(ask: Ask, answer: bytes) -> tuple[Ask, str] | None:
@@ -103,7 +114,7 @@ def _respelled(ask: Ask, cap: str, refused: str) -> tuple[Ask, str] | None:
 
 
 def _stream_options(ask: Ask) -> dict[str, Any]:
-    if not ask.stream or ask.target.api == "messages":
+    if not ask.stream or ask.target.api in ("messages", *NATIVE):
         return {}
     options: dict[str, Any] = {}
     if ask.target.api != "responses" and ask.target.asks_usage:
@@ -146,4 +157,6 @@ _PROMPTS: dict[Api, Callable[[str], dict[str, Any]]] = {
     "messages": lambda prompt: {"messages": [{"role": "user", "content": prompt}]},
     "responses": lambda prompt: {"input": prompt},
     "completions": lambda prompt: {"prompt": prompt},
+    "ollama": lambda prompt: {"messages": [{"role": "user", "content": prompt}]},
+    "lmstudio": lambda prompt: {"input": prompt},
 }

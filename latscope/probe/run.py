@@ -2,12 +2,14 @@
 
 One warm-up goes first and alone, so that measured calls find a connection and a warm server. Each
 call is recorded by the same capture that instruments an application. Results are handed over only
-while no call is in flight: what is done with them must not sit in the way of a stream.
+while no call is in flight: what is done with them must not sit in the way of a stream. A round-trip
+probe, where one is given, runs only while a call is open.
 """
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -20,6 +22,7 @@ import httpx2
 import latscope
 from latscope.capture.instrument import attach
 from latscope.probe.requests import Ask, adapt, body, headers
+from latscope.probe.rtt import RttProbe
 from latscope.recording import Recording
 
 HEAD_BYTES = 65_536
@@ -42,7 +45,7 @@ class Load:
 class Result:
     """One call. number: 0 for the warm-up, then 1, 2, ... recording: as captured, not masked;
     null when the call never reached the transport. head: the start of the answer's body. ask: as it
-    was when the call was sent."""
+    was when the call was sent. tags: of the recording too."""
 
     number: int
     ask: Ask
@@ -54,6 +57,7 @@ class Result:
     location: str | None = None
     head: bytes = field(default=b"", repr=False)
     error: Exception | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def warm_up(self) -> bool:
@@ -62,40 +66,71 @@ class Result:
 
 HandOver: TypeAlias = Callable[[Result], None]
 Say: TypeAlias = Callable[[str], None]
+Ready: TypeAlias = Callable[[], Awaitable[None]]
+"""Awaited after the warm-up, before the first measured call."""
 
 _recorded: ContextVar[list[Recording]] = ContextVar("latscope.probe.recorded")
 
 
 @dataclass(slots=True, kw_only=True)
-class _Run:
-    """Mutable: what one run knows as it goes."""
+class Caller:
+    """Mutable: one client and what it knows as it goes. Made by `calling`, used by `call`. tags:
+    for the calls that begin from now on."""
 
     ask: Ask
     prompt: Callable[[], str]
     hand_over: HandOver
     say: Say
     client: httpx2.AsyncClient
+    rtt: RttProbe | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
     in_flight: int = 0
     waiting: list[Result] = field(default_factory=list)
 
 
 async def run(
-    ask: Ask, load: Load, *, prompt: Callable[[], str], hand_over: HandOver, say: Say
+    ask: Ask,
+    load: Load,
+    *,
+    prompt: Callable[[], str],
+    hand_over: HandOver,
+    say: Say,
+    rtt: RttProbe | None = None,
+    ready: Ready | None = None,
 ) -> Ask:
     """Sends the warm-up and the measured calls; gives the ask as the endpoint accepted it.
 
     Whatever ends it (an interrupt too), every finished call is handed over first.
     """
+    async with calling(ask, load, prompt=prompt, hand_over=hand_over, say=say, rtt=rtt) as caller:
+        if load.warm_up:
+            await call(caller, 0)
+        if ready is not None:
+            await ready()
+        await (_open_loop(caller, load) if load.rate else _closed_loop(caller, load))
+    return caller.ask
+
+
+@asynccontextmanager
+async def calling(
+    ask: Ask,
+    load: Load,
+    *,
+    prompt: Callable[[], str],
+    hand_over: HandOver,
+    say: Say,
+    rtt: RttProbe | None = None,
+) -> AsyncIterator[Caller]:
+    """A caller with an instrumented client of its own; what finished is handed over at its end."""
     async with _client(ask, load) as client:
         attach(client, done=_keep)
-        state = _Run(ask=ask, prompt=prompt, hand_over=hand_over, say=say, client=client)
+        caller = Caller(
+            ask=ask, prompt=prompt, hand_over=hand_over, say=say, client=client, rtt=rtt
+        )
         try:
-            if load.warm_up:
-                await _call(state, 0)
-            await (_open_loop(state, load) if load.rate else _closed_loop(state, load))
+            yield caller
         finally:
-            _flush(state)
-    return state.ask
+            _flush(caller)
 
 
 async def models(ask: Ask, timeout_s: float = 10.0) -> list[str]:
@@ -131,24 +166,24 @@ def _keep(recording: Recording) -> None:
     _recorded.get().append(recording)
 
 
-async def _closed_loop(state: _Run, load: Load) -> None:
+async def _closed_loop(state: Caller, load: Load) -> None:
     """So many callers, each sending its next call when its last one ended."""
     numbers = iter(range(1, load.calls + 1))
 
     async def caller() -> None:
         for number in numbers:
-            await _call(state, number)
+            await call(state, number)
 
     await _together([caller() for _ in range(min(load.concurrency, load.calls))])
 
 
-async def _open_loop(state: _Run, load: Load) -> None:
+async def _open_loop(state: Caller, load: Load) -> None:
     """A call every 1/rate seconds, whatever the others do; each on its own deadline."""
     begin = monotonic()
 
     async def later(number: int) -> None:
         await asyncio.sleep(begin + (number - 1) / (load.rate or 1.0) - monotonic())
-        await _call(state, number)
+        await call(state, number)
 
     await _together([later(number) for number in range(1, load.calls + 1)])
 
@@ -172,10 +207,12 @@ async def _as_coroutine(call: Awaitable[None]) -> None:
     await call
 
 
-async def _call(state: _Run, number: int) -> None:
+async def call(state: Caller, number: int) -> None:
     """One call; once more where it met a connection the server had already closed, and in another
     spelling when the server names a parameter it refuses."""
     state.in_flight += 1
+    if state.rtt is not None:
+        state.rtt.resume()
     try:
         ask = state.ask
         result = await _exchange(state, number)
@@ -207,11 +244,13 @@ def _stale(result: Result) -> bool:
     return reused and hung_up and attempt.status is None
 
 
-async def _exchange(state: _Run, number: int) -> Result:
+async def _exchange(state: Caller, number: int) -> Result:
     """One request and its answer; when it is interrupted, what was seen of it is kept."""
     recorded: list[Recording] = []
     token = _recorded.set(recorded)
-    result = Result(number=number, ask=state.ask, request_id=uuid4().hex, recording=None)
+    result = Result(
+        number=number, ask=state.ask, request_id=uuid4().hex, recording=None, tags=state.tags
+    )
     try:
         result = await _read(state.client, state.ask, state.prompt(), result)
     except httpx2.HTTPError as error:
@@ -247,7 +286,23 @@ async def _read(client: httpx2.AsyncClient, ask: Ask, prompt: str, result: Resul
     )
 
 
-def _flush(state: _Run) -> None:
+def _flush(state: Caller) -> None:
+    if state.rtt is not None:
+        state.rtt.pause()
     waiting, state.waiting = state.waiting, []
     for result in sorted(waiting, key=lambda item: item.number):
-        state.hand_over(result)
+        state.hand_over(_beside(state.rtt, result))
+
+
+def _beside(rtt: RttProbe | None, result: Result) -> Result:
+    """The result with the round trips beside its call; the addresses it met are probed from now
+    on, since only a call tells where it really went (a proxy, one of several addresses)."""
+    recording = result.recording
+    if recording is None:
+        return result
+    recording = replace(recording, tags={**recording.tags, **result.tags})
+    if rtt is not None:
+        recording = rtt.during(recording)
+        for attempt in recording.attempts:
+            rtt.follow(attempt.connection.peer if attempt.connection else None)
+    return replace(result, recording=recording)

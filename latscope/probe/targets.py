@@ -14,14 +14,19 @@ from urllib.parse import SplitResult, urlsplit
 from latscope.errors import UsageError
 from latscope.protocols.dialect import Api
 
-APIS: tuple[Api, ...] = ("chat", "responses", "messages", "completions")
+APIS: tuple[Api, ...] = ("chat", "responses", "messages", "completions", "ollama", "lmstudio")
 
 PATHS: dict[Api, str] = {
     "chat": "chat/completions",
     "responses": "responses",
     "messages": "messages",
     "completions": "completions",
+    "ollama": "api/chat",
+    "lmstudio": "api/v1/chat",
 }
+
+NATIVE: frozenset[Api] = frozenset({"ollama", "lmstudio"})
+"""APIs whose path starts at the server's root, beside `/v1`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,8 @@ class Target:
     @property
     def url(self) -> str:
         """The address a request of this API goes to."""
-        return f"{self.base_url}/{PATHS[self.api]}"
+        base = self.base_url.removesuffix("/v1") if self.api in NATIVE else self.base_url
+        return f"{base}/{PATHS[self.api]}"
 
     @property
     def loopback(self) -> bool:
@@ -178,7 +184,8 @@ def _base(origin: str, path: str) -> tuple[str, Api | None]:
     path = path.rstrip("/")
     for api in sorted(PATHS, key=lambda name: -len(PATHS[name])):
         if path.endswith(f"/{PATHS[api]}"):
-            return f"{origin}{path.removesuffix('/' + PATHS[api])}", api
+            base = f"{origin}{path.removesuffix('/' + PATHS[api])}"
+            return (f"{base}/v1" if api in NATIVE else base), api
     if not re.search(r"/v\d[^/]*(/|$)", path):
         path += "/v1"
     return f"{origin}{path}", None

@@ -63,6 +63,35 @@ def test_the_users_own_body_wins() -> None:
     assert "max_tokens" not in body(plain, "hello")
 
 
+def test_a_native_apis_body() -> None:
+    """Ollama's cap lies inside its options; LM Studio keeps no thread of what a probe asks."""
+    message = {"role": "user", "content": "hello"}
+    assert body(ask("ollama", "ollama"), "hello") == {
+        "model": "m",
+        "messages": [message],
+        "stream": True,
+        "options": {"num_predict": 7},
+    }
+    assert body(ask("lmstudio", "lmstudio"), "hello") == {
+        "model": "m",
+        "input": "hello",
+        "stream": True,
+        "max_output_tokens": 7,
+        "store": False,
+    }
+
+
+def test_further_options_leave_the_cap_in_place() -> None:
+    """Unless they state one; a server whose options are no object gets the user's word."""
+    for given, sent in (
+        ({"num_ctx": 4096}, {"num_predict": 7, "num_ctx": 4096}),
+        ({"num_predict": 3}, {"num_predict": 3}),
+    ):
+        assert body(ask("ollama", "ollama", extra={"options": given}), "hello")["options"] == sent
+    assert body(ask("vllm", extra={"options": {"a": 1}}), "hello")["options"] == {"a": 1}
+    assert body(ask("ollama", "ollama", extra={"options": None}), "hello")["options"] is None
+
+
 @pytest.mark.parametrize(
     ("to", "api", "answer", "gone", "there", "said"),
     [

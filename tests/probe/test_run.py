@@ -5,9 +5,10 @@ import socket
 import threading
 
 from latscope.probe.requests import Ask
+from latscope.probe.rtt import RttProbe
 from latscope.probe.run import Load, Result, run
 from latscope.probe.targets import Target
-from tests.probe.scripted import PATIENCE_S, _read, chunk, sse, usage
+from tests.probe.scripted import PATIENCE_S, Reply, _read, chunk, good, opened, serving, sse, usage
 
 
 def kept_alive() -> bytes:
@@ -65,3 +66,64 @@ def test_a_server_that_hangs_up_on_a_new_connection_failed() -> None:
     results, said = probe([0], calls=1)
     assert [result.status for result in results] == [None]
     assert said == []
+
+
+def test_round_trips_are_measured_beside_a_call_to_where_the_one_before_went() -> None:
+    """The warm-up tells the address; the next call is held until three round trips were made."""
+    results: list[Result] = []
+    go_on = threading.Event()
+    held: Reply = [
+        opened() + sse(chunk("one")),
+        go_on,
+        sse(chunk(finish="stop"), usage(1), "[DONE]"),
+    ]
+
+    async def probing() -> None:
+        async def let_go() -> None:
+            while sum(len(host.samples) for host in beside._hosts.values()) < 3:
+                await asyncio.sleep(0.01)
+            go_on.set()
+
+        with serving(good(), held) as server, RttProbe() as beside:
+            async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+                group.create_task(let_go())
+                group.create_task(
+                    run(
+                        Ask(target=Target(base_url=server.url), model="tiny", max_tokens=4),
+                        Load(calls=1, timeout_s=PATIENCE_S),
+                        prompt=lambda: "hi",
+                        hand_over=results.append,
+                        say=lambda said: None,
+                        rtt=beside,
+                    )
+                )
+
+    asyncio.run(probing())
+    warm_up, call = (result.recording for result in results)
+    assert warm_up is not None
+    assert call is not None
+    assert warm_up.rtt_probe == ()
+    assert len(call.rtt_probe) >= 3
+    assert all(0 <= sample.sent_ns <= call.last_ns for sample in call.rtt_probe)
+
+
+def test_what_has_to_be_ready_is_awaited_between_warm_up_and_calls() -> None:
+    """A reading of the server's metrics there leaves the warm-up out."""
+    asked: list[int] = []
+    with serving(good()) as server:
+
+        async def ready() -> None:
+            asked.append(len(server.bodies))
+
+        asyncio.run(
+            run(
+                Ask(target=Target(base_url=server.url), model="tiny", max_tokens=4),
+                Load(calls=2, timeout_s=PATIENCE_S),
+                prompt=lambda: "hi",
+                hand_over=lambda result: None,
+                say=lambda said: None,
+                ready=ready,
+            )
+        )
+        assert asked == [1]
+        assert len(server.bodies) == 3

@@ -92,3 +92,20 @@ def test_every_vendor_is_reached_safely(name: str) -> None:
     row = VENDORS[name]
     assert row.base_url.startswith("https://") or row.key_variable is None
     assert not row.base_url.endswith("/")
+
+
+@pytest.mark.parametrize(
+    ("text", "api", "url"),
+    [
+        ("ollama", "ollama", "http://127.0.0.1:11434/api/chat"),
+        ("lmstudio", "lmstudio", "http://127.0.0.1:1234/api/v1/chat"),
+        ("http://h:11434", "ollama", "http://h:11434/api/chat"),
+        ("http://h:11434/api/chat", None, "http://h:11434/api/chat"),
+        ("http://h:1234/proxy/api/v1/chat", None, "http://h:1234/proxy/api/v1/chat"),
+    ],
+)
+def test_native_apis_lie_beside_v1(text: str, api: str | None, url: str) -> None:
+    """The list of models is asked of `/v1` all the same: both servers have it."""
+    found = target(text, api=api)
+    assert found.url == url
+    assert found.base_url.endswith("/v1")
