@@ -1,149 +1,65 @@
 """`attribute`: a recording to its Attribution. Pure: the same recording, the same answer."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from latscope.attribution.assemble import Found, assemble
+from latscope.attribution.estimate import with_lead
 from latscope.attribution.figures import figures_of
-from latscope.attribution.model import (
-    AttemptShare,
-    Attribution,
-    ConnectionInfo,
-    ErrorInfo,
-    Instrument,
-    Mode,
-    Piece,
-    ReportedFigure,
-    ServiceTier,
-)
-from latscope.attribution.owners import mode_of, provider_of
-from latscope.attribution.pace import Pace, pace
+from latscope.attribution.lead import known_of
+from latscope.attribution.model import Attribution, Mode, Piece
+from latscope.attribution.owners import mode_of
+from latscope.attribution.pace import pace
 from latscope.attribution.partition import partition
-from latscope.attribution.shares import dominant, segment_shares, unsplit_pieces
-from latscope.attribution.speed import itl, stalls, tokens_per_chunk, tpot
-from latscope.recording import Recording
-from latscope.timeline import Timeline, build
+from latscope.attribution.profile import Profile
+from latscope.attribution.stalls import find
+from latscope.attribution.window import Basis
+from latscope.recording import Recording, ServerSpan
+from latscope.timeline import build
+from latscope.units import Ns
 
-REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid", "cf-ray")
-OUTPUT_CAPS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
-
-def attribute(call: Recording, *, mode: Mode | None = None) -> Attribution:
+def attribute(
+    call: Recording,
+    *,
+    profile: Profile | None = None,
+    spans: Sequence[ServerSpan] = (),
+    mode: Mode | None = None,
+) -> Attribution:
     """Where the call's time went, and how sure that is.
 
     call: a recording with decoded bodies (as read from a file or handed out by a sink); masked or
-    not makes no difference. mode: vendor, self-hosted or on-device, when the host does not tell.
+    not makes no difference. profile: what is known of its endpoint and model (`learn`,
+    `latscope calibrate`); one of another endpoint, or expired when the call was made, is not used
+    and flagged. spans: of its server, besides those joined to it. mode: vendor, self-hosted or
+    on-device, when the host does not tell.
     The pieces are a partition of the wall time, `ttft_pieces` one of the time to first token.
     """
+    if spans:
+        call = replace(call, spans=(*call.spans, *spans))
     timeline = build(call)
     mode = mode or mode_of(call.target.host, timeline.path.server)
     figures, demoted = figures_of(timeline)
-    found = pace(timeline.arrivals)
-    pieces = partition(timeline, figures, mode, found, timeline.wall_ns, to_first=False)
+    steps = pace(timeline.arrivals)
+    known = known_of(call, timeline, figures, steps, profile)
+    basis = Basis(
+        timeline=timeline, figures=figures, mode=mode, pace=steps, stalls=find(timeline, steps)
+    )
+
+    def cut(end: Ns, *, to_first: bool) -> tuple[Piece, ...]:
+        pieces = partition(basis, end, to_first=to_first)
+        return pieces if known.lead is None else with_lead(pieces, known.lead)
+
     first = timeline.first_token_ns
-    to_first: tuple[Piece, ...] | None = None
-    if first is not None:
-        to_first = partition(timeline, figures, mode, found, first, to_first=True)
-    flags = timeline.flags + (("reported_contradicts_clock",) if demoted else ())
-    return _assemble(call, timeline, mode, found, pieces, to_first, flags)
-
-
-def _assemble(
-    call: Recording,
-    t: Timeline,
-    mode: Mode,
-    found: Pace,
-    pieces: tuple[Piece, ...],
-    to_first: tuple[Piece, ...] | None,
-    flags: tuple[str, ...],
-) -> Attribution:
-    winner, able = dominant(pieces)
-    request = call.request or {}
-    headers = dict(call.attempts[-1].headers) if call.attempts else {}
-    connection = call.attempts[-1].connection if call.attempts else None
-    return Attribution(
-        call_id=call.call_id,
-        started_at=call.started_at,
-        provider=provider_of(call.target.host, t.fingerprint, t.path.server),
-        api=t.api,
-        model=t.model or _text(request.get("model")),
-        endpoint=_endpoint(call),
-        mode=mode,
-        streamed=t.streamed,
-        status=t.verdict,
-        http_status=t.answer.status,
-        error=ErrorInfo(type=t.failure.type, phase=t.failure.phase) if t.failure else None,
-        request_id=next((headers[name] for name in REQUEST_IDS if name in headers), None),
-        trace_id=call.trace.trace_id if call.trace else None,
-        session_id=call.session,
-        tags=call.tags,
-        finish_reason=_finish(t),
-        service_tier=ServiceTier(
-            requested=_text(request.get("service_tier")), served=t.service_tier
+    found = Found(
+        basis=basis,
+        pieces=cut(timeline.wall_ns, to_first=False),
+        to_first=None if first is None else cut(first, to_first=True),
+        known=known,
+        flags=(
+            *timeline.flags,
+            *(("reported_contradicts_clock",) if demoted else ()),
+            *known.flags,
         ),
-        attempts=_attempts(t),
-        connection=ConnectionInfo(
-            reused=connection.reused if connection else None,
-            http=connection.http if connection else None,
-            peer=t.path.peer,
-        ),
-        in_flight=call.in_flight,
-        wall_ns=t.wall_ns,
-        sent_ns=t.answer.sent_ns,
-        headers_ns=t.answer.headers_ns,
-        first_byte_ns=t.first_byte_ns,
-        first_token_ns=t.first_token_ns,
-        first_visible_token_ns=t.first_visible_token_ns,
-        itl=itl(t, found),
-        tpot_ns=tpot(t, found),
-        tokens_per_chunk=tokens_per_chunk(t),
-        input_tokens=t.usage.input_tokens,
-        cached_tokens=t.usage.cached_tokens,
-        cache_write_tokens=t.usage.cache_write_tokens,
-        output_tokens=t.usage.output_tokens,
-        reasoning_tokens=t.usage.reasoning_tokens,
-        max_output_tokens=next(
-            (request[name] for name in OUTPUT_CAPS if isinstance(request.get(name), int)), None
-        ),
-        segments=segment_shares(pieces, to_first, mode),
-        unsplit=unsplit_pieces(pieces),
-        load_excess=None,
-        dominant=winner,
-        dominant_candidates=able,
-        stalls=stalls(found),
-        reported=tuple(
-            ReportedFigure(source=f.source, field=f.field, covers=f.covers, ns=f.ns)
-            for f in t.reported
-        ),
-        instrument=Instrument(
-            clock=call.clock.name if call.clock else "unknown", bound_ns=t.stamp_bound_ns
-        ),
-        flags=flags + (("hidden_reasoning",) if t.hidden_reasoning else ()),
-        truth=call.truth,
-        sample=call.sample,
-        turn=call.turn,
-        pieces=pieces,
-        ttft_pieces=to_first,
     )
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _endpoint(call: Recording) -> str:
-    target = call.target
-    return f"{target.scheme}://{target.host}:{target.port}{target.path}"
-
-
-def _finish(t: Timeline) -> str | None:
-    """The choices' finish reasons, each once."""
-    return ",".join(dict.fromkeys(reason for _, reason in sorted(t.finish.items()))) or None
-
-
-def _attempts(t: Timeline) -> tuple[AttemptShare, ...]:
-    starts = [exchange.start_ns for exchange in t.exchanges[1:]] + [t.answer.end_ns]
-    return tuple(
-        AttemptShare(
-            status=exchange.status,
-            ns=exchange.end_ns - exchange.start_ns,
-            backoff_ns=start - exchange.end_ns,
-        )
-        for exchange, start in zip(t.exchanges, starts, strict=True)
-    )
+    return assemble(call, found)

@@ -47,6 +47,10 @@ class Piece:
     given: Segment | None = None
     """Of several candidates the one that calibrated evidence (a profile, a stall's cause) gives it
     to: it counts there in the estimate, while the hard bounds keep every candidate."""
+    low_ns: Ns = 0
+    """How much of a given piece is its owner's at the low end of the 90 % interval."""
+    among: tuple[Segment, ...] = ()
+    """Whose the rest of a given piece may be within that interval; all candidates when empty."""
 
     @property
     def owner(self) -> Segment:
@@ -74,8 +78,8 @@ class PartShare:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentShare:
     """One segment of one call. ns: the estimate; bounds_ns: hard; low_ns, high_ns: the 90 %
-    interval where one is calibrated, else equal to the bounds. ttft_ns: the same segment's share of
-    the time to first token, null when there was no first token."""
+    interval where one is calibrated, else equal to the bounds. ttft_ns, ttft_low_ns, ttft_high_ns:
+    the same segment's share of the time to first token, null when there was no first token."""
 
     name: Segment
     ns: Ns
@@ -88,6 +92,8 @@ class SegmentShare:
     parts: tuple[PartShare, ...]
     owner: str
     lever: str
+    ttft_low_ns: Ns | None = None
+    ttft_high_ns: Ns | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +232,10 @@ class Attribution:
     truth: Truth | None
     sample: Sample
     turn: str | None
+    dominant_ttft: Segment | None = None
+    """`dominant` for the time to first token alone; null without one."""
+    profile: str | None = None
+    """Whose floors split what one call cannot: `inferred from 240 calls`, `probed 2026-11-29`."""
     schema: str = SCHEMA
     pieces: tuple[Piece, ...] = ()
     """The partition of the wall time itself, in call order; `segments` follow from it."""

@@ -1,8 +1,17 @@
 """What one call teaches of its endpoint: one row of figures a call, nothing of its content."""
 
+import re
 from dataclasses import dataclass
 
+from latscope.attribution.figures import figures_of
+from latscope.attribution.pace import Pace, pace
+from latscope.attribution.speed import tokens_per_chunk
+from latscope.recording import Recording
+from latscope.timeline import Timeline, build
 from latscope.units import Ns
+
+EARLY_STEPS = 2
+"""Steps after the first token whose mean tells how crowded the engine was just then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,3 +45,131 @@ class Observation:
     """1 / the recording's sampling rate."""
     queue_ns: Ns | None = None
     prefill_ns: Ns | None = None
+    early_ns: Ns | None = None
+    """Mean time a token over the first steps after the first token: the engine's company then."""
+    server: str | None = None
+    """Product token of the Server header, lower case."""
+
+
+def observe(
+    recording: Recording, timeline: Timeline | None = None, found: Pace | None = None
+) -> Observation | None:
+    """The row of a call; null for one that teaches nothing: not streamed, not complete (unless its
+    caller gave up before the first token), prompt size unknown, first token hidden or collected.
+
+    timeline, found: of the same recording, where they are built already.
+    """
+    t = timeline or build(recording)
+    usage, answer = t.usage, t.answer
+    prompt, sent = usage.input_tokens, answer.sent_ns
+    if prompt is None or sent is None or not _teaches(recording, t):
+        return None
+    rtt = t.path.rtt_ns or 0
+    first = t.first_token_ns
+    seen = t.wall_ns if first is None else first
+    transit = rtt // 2 if first is None else rtt  # of a call that was left, only the way there
+    figures, _ = figures_of(t)
+    cached = min(usage.cached_tokens or 0, prompt)
+    step, early = _steps(t, found)
+    head = answer.headers_ns
+    return Observation(
+        key=(endpoint_of(recording), _model(recording, t), t.api or ""),
+        at_s=wall_s(recording.started_at),
+        uncached=prompt - cached,
+        cached=cached,
+        sent_ns=max(0, seen - sent - transit),
+        headers_ns=None if head is None else max(0, seen - head),
+        head_ns=None if head is None else max(0, head - sent - rtt),
+        step_ns=step,
+        context=prompt + (usage.output_tokens or 0) // 2,
+        rtt_ns=t.path.rtt_ns,
+        tokens_per_chunk=tokens_per_chunk(t),
+        in_flight=recording.in_flight,
+        censored=first is None,
+        reused=_reused(recording),
+        peer=t.path.peer,
+        weight=1 / recording.sample.rate if recording.sample.rate > 0 else 1.0,
+        queue_ns=figures.queue_ns,
+        prefill_ns=figures.prefill_ns,
+        early_ns=early,
+        server=t.path.server,
+    )
+
+
+def _teaches(recording: Recording, t: Timeline) -> bool:
+    """Whether the time to the first token means what a floor is made of. A token that was hidden,
+    or that something collected with all the others, came first at a time nobody saw."""
+    if t.first_token is None:
+        asked = bool((recording.request or {}).get("stream"))
+        return t.verdict == "cancelled" and (t.streamed or asked)
+    whole = t.verdict == "complete" and t.streamed
+    return whole and not t.hidden_reasoning and "one_read" not in t.flags
+
+
+def _steps(t: Timeline, found: Pace | None) -> tuple[Ns | None, Ns | None]:
+    """Median time a token after the first, and the mean over the first few; null for a stream
+    whose tokens did not come at a pace."""
+    p = found or pace(t.arrivals)
+    if not p.paced:
+        return None, None
+    each = max(1.0, tokens_per_chunk(t) or 1.0)
+    near = p.bursts[: EARLY_STEPS + 1]
+    events = sum(burst.events for burst in near[1:])
+    return round(p.step_ns / each), round((near[-1].at - near[0].at) / events / each)
+
+
+def _model(recording: Recording, t: Timeline) -> str:
+    asked = (recording.request or {}).get("model")
+    return t.model or (asked if isinstance(asked, str) else "")
+
+
+def _reused(recording: Recording) -> bool | None:
+    connection = recording.attempts[-1].connection
+    return connection.reused if connection else None
+
+
+def endpoint_of(recording: Recording) -> str:
+    """Where the call went, as attributions name it: no user info, no query."""
+    target = recording.target
+    return f"{target.scheme}://{target.host}:{target.port}{target.path}"
+
+
+# -- the wall clock in words, for the core keeps no calendar --------------------------------------
+
+RFC3339 = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d(?:\.\d+)?)(?:[zZ]|([+-])(\d\d):?(\d\d))?"
+)
+DAY = 86_400
+
+
+def wall_s(text: str) -> float:
+    """An RFC 3339 time as seconds since 1970 (UTC); 0 for what is none."""
+    match = RFC3339.fullmatch(text.strip())
+    if match is None:
+        return 0.0
+    year, month, day, hour, minute = (int(match[at]) for at in range(1, 6))
+    offset = 0
+    if match[7]:
+        offset = (int(match[8]) * 60 + int(match[9])) * (60 if match[7] == "+" else -60)
+    days = _days(year, month, day)
+    return days * DAY + hour * 3600 + minute * 60 + float(match[6]) - offset
+
+
+def rfc3339(at_s: float) -> str:
+    """Seconds since 1970 as an RFC 3339 time (UTC), to the second."""
+    days, rest = divmod(int(at_s), DAY)
+    year = 1970 + days // 366
+    while _days(year + 1, 1, 1) <= days:
+        year += 1
+    month = max(number for number in range(1, 13) if _days(year, number, 1) <= days)
+    day = days - _days(year, month, 1) + 1
+    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return f"{year:04}-{month:02}-{day:02}T{clock}Z"
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days from 1970-01-01 to a date of the Gregorian calendar, whose years begin in March here so
+    that a leap day comes last."""
+    year, month = (year - 1, month + 9) if month < 3 else (year, month - 3)
+    leaps = year // 4 - year // 100 + year // 400
+    return 365 * year + leaps + (153 * month + 2) // 5 + day - 1 - 719_468

@@ -4,11 +4,10 @@ Three kinds of stretch, in the order a call passes them: attempts that failed an
 them; the answered attempt's own way to the server; the time the server had the request.
 """
 
-from latscope.attribution.figures import Figures
-from latscope.attribution.model import Mode, Piece, Provenance, Segment
-from latscope.attribution.pace import Pace
-from latscope.attribution.server import own, server_pieces, window
-from latscope.timeline import Exchange, Timeline
+from latscope.attribution.model import Piece, Provenance, Segment
+from latscope.attribution.server import server_pieces
+from latscope.attribution.window import Basis, own, window
+from latscope.timeline import Exchange
 from latscope.timeline.model import Outcome, PhaseName
 from latscope.units import Ns
 
@@ -30,10 +29,9 @@ FAILED: dict[Outcome, tuple[tuple[Segment, ...], str]] = {
 """Whose time an attempt was that gave no answer (design: Retries)."""
 
 
-def partition(
-    timeline: Timeline, figures: Figures, mode: Mode, pace: Pace, end: Ns, *, to_first: bool
-) -> tuple[Piece, ...]:
+def partition(basis: Basis, end: Ns, *, to_first: bool) -> tuple[Piece, ...]:
     """The pieces of [0, end], in order, adding up to it exactly."""
+    timeline = basis.timeline
     pieces: list[Piece] = []
     after = [exchange.start_ns for exchange in timeline.exchanges[1:]]
     for exchange, until in zip(timeline.exchanges[:-1], after, strict=True):
@@ -41,8 +39,7 @@ def partition(
     answer = timeline.answer
     pieces += _way(answer, end)
     if any(phase.name == "wait" for phase in answer.phases):
-        w = window(timeline, figures, mode, pace, end, to_first=to_first)
-        pieces += server_pieces(w)
+        pieces += server_pieces(window(basis, end, to_first=to_first))
     return tuple(piece for piece in pieces if piece.ns > 0)
 
 

@@ -25,7 +25,9 @@ response head where it leaves before the engine's queue."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
     """One condition under which a floor may be believed, and what was found. name: `idle_evidence`,
-    `leverage`, `slope`, `trend`, `skewness`, `count`; detail: one line for people."""
+    `leverage`, `slope`, `trend`, `skewness`, `count`, and of a probed one `null` (the same arm sent
+    twice shows no difference) and `holds` (nothing keeps a stream back); detail: one line for
+    people."""
 
     name: str
     passed: bool
@@ -35,12 +37,21 @@ class Guard:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """Unloaded time to first token: base + linear u + quadratic u^2 + cached c, for u uncached and
-    c cached prompt tokens. All in ns, none negative."""
+    c cached prompt tokens, and `chunk_ns` for every step after the first that a prompt of more than
+    `chunk_tokens` is cut into (0: it is not, or nothing shows it). All in ns, none negative."""
 
     base_ns: float
     linear_ns: float
     quadratic_ns: float = 0.0
     cached_ns: float = 0.0
+    chunk_ns: float = 0.0
+    chunk_tokens: int = 0
+
+    def steps(self, uncached: int) -> int:
+        """How many engine steps a prompt of so many uncached tokens takes, at least."""
+        if not self.chunk_tokens:
+            return 1
+        return max(1, -(-uncached // self.chunk_tokens))
 
     def at(self, uncached: int, cached: int = 0) -> Ns:
         """The floor for a prompt of so many tokens."""
@@ -49,6 +60,7 @@ class Terms:
             + self.linear_ns * uncached
             + self.quadratic_ns * uncached * uncached
             + self.cached_ns * cached
+            + self.chunk_ns * (self.steps(uncached) - 1)
         )
 
 
@@ -131,4 +143,15 @@ class Profile:
     residuals: Mapping[str, Residual] = field(default_factory=dict)
     spent: Mapping[str, int] = field(default_factory=dict)
     """What making it cost: requests, input_tokens, output_tokens."""
+    head_ns: Ns | None = None
+    """Unloaded time from the request's last byte to the response head, transit taken off: what a
+    floor counted from the head leaves out."""
+    connect_ns: Ns | None = None
+    """What a new connection costs over a reused one."""
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """90 % intervals of what was estimated: base_ns, linear_ns, quadratic_ns, step_ns,
+    per_context_ns, cache_effect_ns, connect_ns."""
+    excess_ns: tuple[Ns, Ns] | None = None
+    """Median and 95th percentile of the time to the first token above the floor, load included, in
+    the calls it was learnt from; null where only the unloaded floor is known."""
     schema: str = SCHEMA

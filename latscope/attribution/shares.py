@@ -1,6 +1,7 @@
 """Pieces to segments: what is each one's own, what might be, and who dominates."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from latscope.attribution.model import (
@@ -23,8 +24,23 @@ def bounds(pieces: Sequence[Piece], segment: Segment) -> tuple[Ns, Ns]:
     """Hard minimum (its own pieces) and maximum (every piece that lists it)."""
     if segment == "unattributed":
         return 0, sum(piece.ns for piece in pieces if piece.owner == "unattributed")
-    least = sum(piece.ns for piece in pieces if piece.owner == segment)
+    least = sum(piece.ns for piece in pieces if piece.sure and piece.owner == segment)
     return least, sum(piece.ns for piece in pieces if segment in piece.candidates)
+
+
+def calibrated(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces as the 90 % intervals have them: of a given piece so much is its owner's alone,
+    the rest is anyone's among whom the evidence could not tell. Without given pieces, the same."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if piece.given is None:
+            found.append(piece)
+            continue
+        low = min(piece.low_ns, piece.ns)
+        loose = piece.among or piece.candidates
+        found.append(replace(piece, ns=low, candidates=(piece.given,), given=None))
+        found.append(replace(piece, ns=piece.ns - low, candidates=loose, given=None))
+    return found
 
 
 def share(
@@ -32,18 +48,19 @@ def share(
 ) -> SegmentShare:
     mine = [piece for piece in pieces if piece.owner == segment]
     low, high = bounds(pieces, segment)
-    ttft = None
-    if to_first is not None:
-        ttft = sum(piece.ns for piece in to_first if piece.owner == segment)
     parts = _parts(pieces, mine, segment)
     main = max(parts, key=lambda part: part.ns).name if parts else ""
     row = owner_of(segment, mode, main)
+    ttft = None if to_first is None else _estimate(to_first, segment)
+    ns, *interval = _estimate(pieces, segment)
     return SegmentShare(
         name=segment,
-        ns=sum(piece.ns for piece in mine),
-        ttft_ns=ttft,
-        low_ns=low,
-        high_ns=high,
+        ns=ns,
+        ttft_ns=None if ttft is None else ttft[0],
+        ttft_low_ns=None if ttft is None else ttft[1],
+        ttft_high_ns=None if ttft is None else ttft[2],
+        low_ns=interval[0],
+        high_ns=interval[1],
         bounds_ns=(low, high),
         provenance=_weakest(piece.provenance for piece in mine),
         evidence=tuple(dict.fromkeys(why for piece in mine for why in piece.evidence)),
@@ -51,6 +68,16 @@ def share(
         owner=row.of(mode),
         lever=row.lever,
     )
+
+
+def _estimate(pieces: Sequence[Piece], segment: Segment) -> tuple[Ns, Ns, Ns]:
+    """A segment's time in a partition, and its 90 % interval (the hard bounds where nothing is
+    calibrated)."""
+    ns = sum(piece.ns for piece in pieces if piece.owner == segment)
+    if segment == "unattributed":
+        return ns, 0, ns
+    low, high = bounds(calibrated(pieces), segment)
+    return ns, min(low, ns), max(high, ns)
 
 
 def segment_shares(
@@ -64,7 +91,7 @@ def unsplit_pieces(pieces: Sequence[Piece]) -> tuple[Unsplit, ...]:
     """Pieces with several candidates, those of one set together, the largest first."""
     found: dict[tuple[Segment, ...], Unsplit] = {}
     for piece in pieces:
-        if len(piece.candidates) < 2:
+        if piece.owner != "unattributed":
             continue
         before = found.get(piece.candidates)
         splits = piece.would_split if before is None else before.would_split + piece.would_split
@@ -78,8 +105,9 @@ def unsplit_pieces(pieces: Sequence[Piece]) -> tuple[Unsplit, ...]:
 
 
 def dominant(pieces: Sequence[Piece]) -> tuple[Segment | None, tuple[Segment, ...]]:
-    """The segment that is the largest however the unsplit pieces fall, or null; and all that could
-    be the largest."""
+    """The segment that is the largest however the unsplit pieces fall within what is calibrated, or
+    null; and all that could be the largest."""
+    pieces = calibrated(pieces)
     able = tuple(segment for segment in OWNERS if _can_lead(pieces, segment))
     return (able[0] if len(able) == 1 else None), able
 
@@ -110,9 +138,10 @@ def _parts(
         own = [piece for piece in mine if piece.part == name]
         ns = sum(piece.ns for piece in own)
         provenance = _weakest(piece.provenance for piece in own)
-        exact = provenance in ("measured", "reported")
+        exact = provenance in ("measured", "reported") and all(piece.sure for piece in own)
+        least = sum(piece.ns for piece in own if piece.sure)
         high = ns if exact else ns + open_ns
-        found.append(PartShare(name=name, ns=ns, bounds_ns=(ns, high), provenance=provenance))
+        found.append(PartShare(name=name, ns=ns, bounds_ns=(least, high), provenance=provenance))
     return tuple(found)
 
 

@@ -1,36 +1,43 @@
-"""How fast the tokens came, in the field's own figures: gaps, time per token, stalls."""
+"""How fast the tokens came, in the field's own figures: gaps, time per token."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 from statistics import quantiles
 
-from latscope.attribution.model import Itl, Stall
+from latscope.attribution.model import Itl
 from latscope.attribution.pace import Pace
 from latscope.timeline import Timeline
 from latscope.units import Ns
 
 
-def _stepwise(t: Timeline) -> bool:
-    """Every token-bearing arrival carried exactly one token."""
-    counted = [arrival.tokens for arrival in t.arrivals]
-    if counted and all(tokens == 1 for tokens in counted):
-        return True
-    return t.usage.output_tokens is not None and t.usage.output_tokens == len(counted)
-
-
 def itl(t: Timeline, pace: Pace) -> Itl | None:
-    """Null when everything came together: then no gap between tokens was ever seen."""
+    """The gaps between tokens, of each choice by itself. Where every event says how many tokens it
+    brought, a gap is shared out among them: an event of four tokens is four steps, not a long one.
+    Where none says, the gaps are those of events (`chunk`), unless the total shows that each was
+    one token. Null when everything came together: then no gap was ever seen."""
     if len(pace.bursts) < 2:
         return None
-    stamps = [arrival.at.latest for arrival in t.arrivals]
-    gaps: list[Ns] = sorted(after - at for at, after in pairwise(stamps))
+    gaps = sorted(_gaps(t))
+    if not gaps:
+        return None
+    counted = all(arrival.tokens for arrival in t.arrivals)
     cuts = quantiles(gaps, n=20, method="inclusive") if len(gaps) > 1 else [gaps[0]] * 19
     return Itl(
         p50_ns=round(cuts[9]),
         p95_ns=round(cuts[18]),
         max_ns=gaps[-1],
         n=len(gaps),
-        unit="token" if _stepwise(t) else "chunk",
+        unit="token" if counted or _shown_tokens(t) == len(t.arrivals) else "chunk",
     )
+
+
+def _gaps(t: Timeline) -> Iterator[Ns]:
+    counted = all(arrival.tokens for arrival in t.arrivals)
+    for choice in dict.fromkeys(arrival.choice for arrival in t.arrivals):
+        mine = [arrival for arrival in t.arrivals if arrival.choice == choice]
+        for before, after in pairwise(mine):
+            share = (after.tokens or 1) if counted else 1
+            yield from [round((after.at.latest - before.at.latest) / share)] * share
 
 
 def _shown_tokens(t: Timeline) -> int | None:
@@ -57,11 +64,3 @@ def tokens_per_chunk(t: Timeline) -> float | None:
     if shown is None or not t.arrivals:
         return None
     return round(shown / len(t.arrivals), 3)
-
-
-def stalls(pace: Pace) -> tuple[Stall, ...]:
-    """Silences that stand out from the stream's own step. Nothing here tells decode from a hold."""
-    return tuple(
-        Stall(at_ns=gap.start_ns, ns=gap.excess_ns, cause="unsplit", confidence=0.0)
-        for gap in pace.gaps
-    )

@@ -193,7 +193,7 @@ def _url_rows(files: tuple[str, ...], given: Mapping[str, Any]) -> Iterator[Row]
         say(f"{text}{f' ({times} calls)' if times > 1 else ''}; left out")
     if not session.calls and not interrupted:
         raise EndpointError(f"{ask.target.url}: no call streamed a token to its end")
-    yield from observed.rows(session.calls, "url")
+    yield from observed.rows(session.calls, "url", session.stopped)
     if interrupted:
         raise KeyboardInterrupt
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import click
 
 from latscope.attribution.model import Attribution, Mode
-from latscope.cli import select
+from latscope.cli import select, serverside
+from latscope.cli.history import History, learnt, profiles, rereadable
 from latscope.cli.output import Progress, json_line, say, screen
 from latscope.errors import InputError, UsageError
+from latscope.recording import ServerSpan
 from latscope.report.fields import check_field, check_plain
 from latscope.report.figures import counted
 
@@ -25,6 +28,17 @@ MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
 @click.option("--by", default="model,endpoint", show_default=True, help="Fields to group by.")
 @click.option("--all", "every", is_flag=True, help="Every call as a waterfall.")
 @click.option("--slowest", type=click.IntRange(min=0), metavar="N", help="So many slowest calls.")
+@click.option(
+    "--spans", "span_files", multiple=True, metavar="FILE", help="Server spans, joined first."
+)
+@click.option(
+    "--profile",
+    "profile_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What is known of an endpoint (latscope calibrate -o); may be given several times.",
+)
+@click.option("--no-history", is_flag=True, help="Do not split calls by what the others teach.")
 @click.option("--json", "as_json", is_flag=True, help="One attribution a line, nothing else.")
 @click.option(
     "--mode", type=click.Choice(MODES), help="Whose servers, where the host does not tell."
@@ -39,6 +53,9 @@ def explain_command(
     by: str,
     every: bool,
     slowest: int | None,
+    span_files: tuple[str, ...],
+    profile_files: tuple[Path, ...],
+    no_history: bool,
     as_json: bool,
     mode: Mode | None,
     owners: bool,
@@ -48,24 +65,34 @@ def explain_command(
     \b
       latscope explain calls.jsonl --where 'tags.team=search and ttft > 500ms'
       latscope explain calls.jsonl --slowest 3
+      latscope explain --spans traces.json            what servers alone tell, no client
     """
     if owners:
         _owners()
         if not files:
             return 0
+    if span_files and not files:
+        _needs_recordings(since, until, where, call_id)
+        return serverside.explain(span_files, as_json=as_json, every=every, slowest=slowest)
     if not files:
         raise UsageError("explain needs a file of recordings, or - for stdin")
     keys = _keys(by)
     wanted = select.selection(since=since, until=until, where_text=where, call_id=call_id)
     reading = _Reading(wanted=wanted, mode=mode)
-    found = _attributions(files, reading)
-    try:
-        if as_json:
-            shown = _print_json(reading, found, slowest)
-        else:
-            shown = _print(reading, found, keys, every=every, slow=slowest)
-    finally:
-        reading.progress.end()
+    reading.history.given.update(profiles(profile_files))
+    with rereadable(files) as copies:
+        if not no_history:
+            reading.history = learnt(copies, reading.history.given, reading.progress)
+        if span_files:
+            reading.spans = serverside.joined(copies, span_files)
+        found = _attributions(files, reading)
+        try:
+            if as_json:
+                shown = _print_json(reading, found, slowest)
+            else:
+                shown = _print(reading, found, keys, every=every, slow=slowest)
+        finally:
+            reading.progress.end()
     if not shown:
         reading.nothing()
     return reading.end()  # after what could be read: nothing is lost
@@ -81,6 +108,9 @@ class _Reading:
     left_out: int = 0
     refused: bool = False
     bad: list[InputError] = field(default_factory=list)
+    history: History = field(default_factory=History)
+    spans: Iterator[tuple[ServerSpan, ...]] = field(default_factory=lambda: iter(()))
+    """Of each recording, in their order, what `--spans` joined to it."""
     progress: Progress = field(default_factory=Progress)
 
     def step(self) -> None:
@@ -157,9 +187,11 @@ def _attributions(files: tuple[str, ...], reading: _Reading) -> Iterator[Attribu
             for recording in recordings.read(file, problems=problems, refused=refused):
                 _told(reading, problems, refused)
                 reading.step()
+                recording = serverside.with_spans(recording, next(reading.spans, ()))
                 if not select.asked_for(recording, reading.wanted):
                     continue
-                call = attribute(recording, mode=reading.mode)
+                profile = reading.history.profile_of(recording)
+                call = attribute(recording, profile=profile, mode=reading.mode)
                 if select.passes(call, reading.wanted):
                     yield call
         except InputError as error:
@@ -171,6 +203,11 @@ def _told(reading: _Reading, problems: list[str], refused: list[str]) -> None:
     reading.refused = reading.refused or bool(refused)
     reading.tell(problems)
     reading.tell(refused)
+
+
+def _needs_recordings(*options: str | None) -> None:
+    if any(option is not None for option in options):
+        raise UsageError("--id, --since, --until and --where choose among recordings; give a file")
 
 
 def _keys(by: str) -> list[str]:

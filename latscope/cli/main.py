@@ -19,7 +19,14 @@ from latscope.errors import LatscopeError
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("latscope.cli.demo", "demo_command", "six simulated calls, each beside the truth"),
     "probe": ("latscope.cli.probe", "probe_command", "send calls to an endpoint and split them"),
+    "calibrate": (
+        "latscope.cli.calibrate",
+        "calibrate_command",
+        "probe an endpoint in pairs for its profile",
+    ),
+    "budget": ("latscope.cli.budget", "budget_command", "what prompt and output keep a target"),
     "explain": ("latscope.cli.explain", "explain_command", "where recorded calls spent their time"),
+    "join": ("latscope.cli.join", "join_command", "server spans joined to recorded calls"),
     "run": ("latscope.cli.run", "run_command", "record a program's calls without changing it"),
     "kv": ("latscope.cli.kv", "kv_command", "memory of the KV cache, and what fits"),
     "claims": (

@@ -106,6 +106,12 @@ def say(text: str) -> None:
     click.echo(f"latscope: {harmless(text)}", err=True)
 
 
+def talk(lines: Iterable[str]) -> None:
+    """Several lines on stderr that belong together, laid out as they are."""
+    for line in lines:
+        click.echo(harmless(line.rstrip()), err=True)
+
+
 def json_line(value: Mapping[str, Any]) -> None:
     """One JSON line on stdout, out at once; escaped where stdout cannot show it all."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
@@ -148,8 +154,8 @@ class Progress:
         else:
             say(text)
 
-    def step(self, number: int, of: int) -> None:
-        self.reached(f"{number} of {counted(of, 'call')}")
+    def step(self, number: int, of: int, noun: str = "call") -> None:
+        self.reached(f"{number} of {counted(of, noun)}")
 
     def reached(self, text: str) -> None:
         """How far it is, where a line can move; else nothing."""

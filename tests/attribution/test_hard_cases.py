@@ -25,7 +25,7 @@ from tests.calls import (
 
 def bounds(found: Attribution, name: str, *, ttft: bool = False) -> tuple[float, float]:
     pieces = (found.ttft_pieces or ()) if ttft else found.pieces
-    least = sum(piece.ns for piece in pieces if piece.owner == name)
+    least = sum(piece.ns for piece in pieces if piece.sure and piece.owner == name)
     return least / MS, sum(piece.ns for piece in pieces if name in piece.candidates) / MS
 
 

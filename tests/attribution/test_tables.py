@@ -282,7 +282,7 @@ def test_segments_of_owners_are_the_ones_pieces_can_have() -> None:
 def test_a_wider_figure_fills_no_part() -> None:
     """Only figures that cover a part exactly are used; others are listed and left alone."""
     timeline = build(stream([(100.0, delta("a")), (101.0, finish() + usage(1) + DONE)]))
-    wide = Reported(source="proxy", field="total", covers="server", ns=50 * MS)
+    wide = Reported(source="proxy", field="total", covers="stated", ns=50 * MS)
     assert figures_of(replace(timeline, reported=(wide,))) == (Figures(), ())
 
 

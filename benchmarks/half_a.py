@@ -1,0 +1,272 @@
+"""Half A of the lab: ten simulated endpoints at five loads, and what a client and the scheduler
+know of their calls. Estimators are tuned on it and on nothing else; half B has other endpoints.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from random import Random
+from statistics import fmean, median
+
+from latscope.attribution.learn import learn_from
+from latscope.attribution.observe import EARLY_STEPS, Observation
+from latscope.attribution.profile import Profile
+from latscope.sim.fleet.arrivals import Workload, drawn
+from latscope.sim.fleet.engine import Cost, Fleet, Run, simulate
+from latscope.sim.fleet.recordings import sampled
+from latscope.sim.fleet.state import Limits
+from latscope.sim.fleet.summary import capacity
+from latscope.units import MS, US, Ns
+
+LOADS = (0.2, 0.5, 0.8, 0.95, 1.1)
+PROBES = 0.02
+"""Load of spaced single calls: hardly any two of them meet."""
+CALLS, SAMPLE, PROBED = 450, 300, 60
+FRONT: Ns = 3 * MS
+JITTER = (1.5, 1.0 * MS)
+"""Shape and scale of the gamma-distributed lateness of a way that shows no response head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """One endpoint: what its steps cost, what fits in one, and what it is asked."""
+
+    name: str
+    cost: Cost
+    budget: int
+    places: int
+    prompt: int
+    spread: float
+    output: int
+    prefixes: int = 0
+    prefix_tokens: int = 512
+
+    @property
+    def fleet(self) -> Fleet:
+        limits = Limits(max_num_seqs=self.places, max_num_batched_tokens=self.budget)
+        return Fleet(limits=limits, cost=self.cost)
+
+    def workload(self, seed: int, rate: float, calls: int = CALLS) -> Workload:
+        return Workload(
+            seed=seed,
+            calls=calls,
+            rate=rate,
+            prompt=self.prompt,
+            prompt_spread=self.spread,
+            output=self.output,
+            output_spread=0.4,
+            prefixes=self.prefixes,
+            prefix_tokens=self.prefix_tokens,
+        )
+
+
+def _cost(step: float, prefill: float, attention: float, decode: float, kv: float) -> Cost:
+    """In ms, us, ns, us, ns."""
+    return Cost(
+        step=step * MS, prefill=prefill * US, attention=attention, decode=decode * US, kv=kv
+    )
+
+
+WORLDS = (
+    World(name="gpu8b", cost=Cost(), budget=2048, places=128, prompt=512, spread=0.7, output=96),
+    World(name="gpu8b-512", cost=Cost(), budget=512, places=64, prompt=400, spread=0.9, output=80),
+    World(
+        name="rag",
+        cost=Cost(),
+        budget=2048,
+        places=96,
+        prompt=1500,
+        spread=0.6,
+        output=64,
+        prefixes=4,
+    ),
+    World(
+        name="big",
+        cost=_cost(22, 160, 3.0, 60, 90),
+        budget=2048,
+        places=64,
+        prompt=600,
+        spread=0.8,
+        output=100,
+    ),
+    World(
+        name="slow",
+        cost=_cost(40, 400, 2.0, 200, 100),
+        budget=1024,
+        places=32,
+        prompt=300,
+        spread=0.7,
+        output=60,
+        prefixes=3,
+        prefix_tokens=256,
+    ),
+    World(
+        name="chat",
+        cost=_cost(10, 60, 1.5, 30, 60),
+        budget=4096,
+        places=128,
+        prompt=300,
+        spread=1.0,
+        output=160,
+        prefixes=6,
+        prefix_tokens=384,
+    ),
+    World(
+        name="edge",
+        cost=_cost(15, 250, 8.0, 400, 250),
+        budget=1024,
+        places=16,
+        prompt=250,
+        spread=0.8,
+        output=50,
+    ),
+    World(
+        name="wide",
+        cost=_cost(8, 45, 1.2, 25, 70),
+        budget=8192,
+        places=256,
+        prompt=900,
+        spread=0.9,
+        output=64,
+        prefixes=2,
+        prefix_tokens=1024,
+    ),
+    World(
+        name="batch",
+        cost=Cost(),
+        budget=8192,
+        places=256,
+        prompt=500,
+        spread=0.8,
+        output=80,
+    ),
+    World(
+        name="fast",
+        cost=_cost(4, 12, 0.5, 10, 20),
+        budget=2048,
+        places=128,
+        prompt=700,
+        spread=0.9,
+        output=80,
+        prefixes=3,
+        prefix_tokens=256,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A call as its client would observe it, and the truth: queue and prefill, what prefill takes
+    on an idle engine, and the whole call, ns."""
+
+    row: Observation
+    queue_ns: Ns
+    prefill_ns: Ns
+    floor_ns: Ns
+    e2e_ns: Ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """The calls of one endpoint at one load, and the profile they are judged by. how: where that
+    profile comes from: `traffic`, `calm`, `probed`, each also with `-sent`."""
+
+    world: str
+    load: float
+    how: str
+    profile: Profile
+    calls: tuple[Known, ...]
+
+
+def known_calls(world: World, run: Run) -> Iterator[Known]:
+    """The traced calls of a run. The observation is what `observe` makes of the call's recording (a
+    test compares them); going through text for it would take a hundred times as long."""
+    table = run.table
+    for number in run.traced:
+        tokens = run.tokens[number]
+        queue = table.scheduled_ns[number] - table.arrival_ns[number]
+        prefill = table.first_token_ns[number] - table.scheduled_ns[number]
+        cached = table.cached_tokens[number]
+        uncached = table.prompt_tokens[number] - cached
+        yield Known(
+            row=_row(table.arrival_ns[number], uncached, cached, queue + prefill, tokens),
+            queue_ns=queue,
+            prefill_ns=prefill,
+            floor_ns=_idle_ns(world, uncached, cached),
+            e2e_ns=table.last_token_ns[number] - table.arrival_ns[number],
+        )
+
+
+def _row(arrival: Ns, uncached: int, cached: int, engine: Ns, tokens: Sequence[Ns]) -> Observation:
+    gaps = [after - before for before, after in pairwise(tokens)]
+    paced = len(gaps) >= 4
+    near = gaps[:EARLY_STEPS]
+    return Observation(
+        key=("http://fleet.internal:8000/v1/chat/completions", "fleet", "chat"),
+        at_s=arrival / 1e9,
+        uncached=uncached,
+        cached=cached,
+        sent_ns=engine,
+        headers_ns=engine,
+        head_ns=0,
+        step_ns=round(median(gaps)) if paced else None,
+        context=uncached + cached + len(tokens) // 2,
+        rtt_ns=20 * MS,
+        tokens_per_chunk=1.0,
+        in_flight=None,
+        early_ns=round(fmean(near)) if paced else None,
+        server="uvicorn",
+    )
+
+
+def _idle_ns(world: World, uncached: int, cached: int) -> Ns:
+    """What the prompt takes alone."""
+    cost, total, done = world.cost, 0.0, cached
+    while done < cached + uncached:
+        count = min(world.budget, cached + uncached - done)
+        pairs = count * done + count * (count + 1) / 2
+        total += cost.step + cost.prefill * count + cost.attention * pairs
+        done += count
+    return round(total)
+
+
+def _headless(call: Known, dice: Random) -> Known:
+    """The same call where no response head tells when the engine got it."""
+    late = round(dice.gammavariate(*JITTER))
+    sent = (call.row.sent_ns or 0) + FRONT + late
+    row = replace(call.row, sent_ns=sent, headers_ns=None, head_ns=None)
+    return replace(call, row=row, queue_ns=call.queue_ns + FRONT, floor_ns=call.floor_ns + FRONT)
+
+
+def cells(world: World, seed: int) -> list[Cell]:
+    """Everything that is judged at one endpoint: loads, profiles, anchors."""
+    most = capacity(world.fleet, drawn(world.workload(seed, 1.0, 400)))
+
+    def served(load: float, calls: int, sample: int) -> tuple[Known, ...]:
+        trace = sampled(calls, sample, seed)
+        workload = world.workload(seed, load * most, calls)
+        return tuple(known_calls(world, simulate(world.fleet, drawn(workload), trace=trace)))
+
+    probes = served(PROBES, PROBED, PROBED)
+    loads = {load: served(load, CALLS, SAMPLE) for load in LOADS}
+    dice = Random(f"{seed}:{world.name}")
+    without = {load: tuple(_headless(call, dice) for call in loads[load]) for load in LOADS}
+    bare = tuple(_headless(call, dice) for call in probes)
+    return [
+        *_judged(world.name, "", loads, probes),
+        *_judged(world.name, "-sent", without, bare),
+    ]
+
+
+def _judged(
+    name: str, anchor: str, loads: dict[float, tuple[Known, ...]], probes: tuple[Known, ...]
+) -> Iterator[Cell]:
+    probed = replace(learn_from(call.row for call in probes), provenance="probed", residuals={})
+    profiles = {load: learn_from(call.row for call in calls) for load, calls in loads.items()}
+    calm = profiles[LOADS[0]]
+    for load, calls in loads.items():
+        found = {"traffic": profiles[load], "calm": calm, "probed": probed}
+        if profiles[load] is calm:
+            del found["calm"]
+        for how, profile in found.items():
+            yield Cell(world=name, load=load, how=how + anchor, profile=profile, calls=calls)

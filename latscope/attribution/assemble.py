@@ -1,0 +1,143 @@
+"""The attribution's record: what was found of a call, in the contract's words."""
+
+from dataclasses import dataclass
+
+from latscope.attribution.lead import Known
+from latscope.attribution.model import (
+    AttemptShare,
+    Attribution,
+    ConnectionInfo,
+    ErrorInfo,
+    Instrument,
+    Piece,
+    ReportedFigure,
+    ServiceTier,
+    Stall,
+)
+from latscope.attribution.owners import provider_of
+from latscope.attribution.shares import dominant, segment_shares, unsplit_pieces
+from latscope.attribution.speed import itl, tokens_per_chunk, tpot
+from latscope.attribution.window import Basis
+from latscope.recording import Recording
+from latscope.timeline import Timeline
+
+REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid", "cf-ray")
+OUTPUT_CAPS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """All that was found of one call: what its partitions were made from, the two of them, and
+    what a profile tells of it."""
+
+    basis: Basis
+    pieces: tuple[Piece, ...]
+    to_first: tuple[Piece, ...] | None
+    known: Known
+    flags: tuple[str, ...]
+
+
+def assemble(call: Recording, found: Found) -> Attribution:
+    """One keyword a line of `latscope.attribution/1`."""
+    basis, pieces, to_first = found.basis, found.pieces, found.to_first
+    t, mode, steps = basis.timeline, basis.mode, basis.pace
+    winner, able = dominant(pieces)
+    first_winner = None if to_first is None else dominant(to_first)[0]
+    request = call.request or {}
+    headers = dict(call.attempts[-1].headers) if call.attempts else {}
+    connection = call.attempts[-1].connection if call.attempts else None
+    return Attribution(
+        call_id=call.call_id,
+        started_at=call.started_at,
+        provider=provider_of(call.target.host, t.fingerprint, t.path.server),
+        api=t.api,
+        model=t.model or _text(request.get("model")),
+        endpoint=_endpoint(call),
+        mode=mode,
+        streamed=t.streamed,
+        status=t.verdict,
+        http_status=t.answer.status,
+        error=ErrorInfo(type=t.failure.type, phase=t.failure.phase) if t.failure else None,
+        request_id=next((headers[name] for name in REQUEST_IDS if name in headers), None),
+        trace_id=call.trace.trace_id if call.trace else None,
+        session_id=call.session,
+        tags=call.tags,
+        finish_reason=_finish(t),
+        service_tier=ServiceTier(
+            requested=_text(request.get("service_tier")), served=t.service_tier
+        ),
+        attempts=_attempts(t),
+        connection=ConnectionInfo(
+            reused=connection.reused if connection else None,
+            http=connection.http if connection else None,
+            peer=t.path.peer,
+        ),
+        in_flight=call.in_flight,
+        wall_ns=t.wall_ns,
+        sent_ns=t.answer.sent_ns,
+        headers_ns=t.answer.headers_ns,
+        first_byte_ns=t.first_byte_ns,
+        first_token_ns=t.first_token_ns,
+        first_visible_token_ns=t.first_visible_token_ns,
+        itl=itl(t, steps),
+        tpot_ns=tpot(t, steps),
+        tokens_per_chunk=tokens_per_chunk(t),
+        input_tokens=t.usage.input_tokens,
+        cached_tokens=t.usage.cached_tokens,
+        cache_write_tokens=t.usage.cache_write_tokens,
+        output_tokens=t.usage.output_tokens,
+        reasoning_tokens=t.usage.reasoning_tokens,
+        max_output_tokens=next(
+            (request[name] for name in OUTPUT_CAPS if isinstance(request.get(name), int)), None
+        ),
+        segments=segment_shares(pieces, to_first, mode),
+        unsplit=unsplit_pieces(pieces),
+        load_excess=found.known.excess,
+        dominant=winner,
+        dominant_candidates=able,
+        dominant_ttft=first_winner,
+        stalls=tuple(
+            Stall(at_ns=s.at_ns, ns=s.ns, cause=s.cause, confidence=s.confidence)
+            for s in basis.stalls
+        ),
+        reported=tuple(
+            ReportedFigure(source=f.source, field=f.field, covers=f.covers, ns=f.ns)
+            for f in t.reported
+        ),
+        instrument=Instrument(
+            clock=call.clock.name if call.clock else "unknown", bound_ns=t.stamp_bound_ns
+        ),
+        profile=found.known.source,
+        flags=found.flags + (("hidden_reasoning",) if t.hidden_reasoning else ()),
+        truth=call.truth,
+        sample=call.sample,
+        turn=call.turn,
+        pieces=pieces,
+        ttft_pieces=to_first,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _endpoint(call: Recording) -> str:
+    target = call.target
+    return f"{target.scheme}://{target.host}:{target.port}{target.path}"
+
+
+def _finish(t: Timeline) -> str | None:
+    """The choices' finish reasons, each once."""
+    return ",".join(dict.fromkeys(reason for _, reason in sorted(t.finish.items()))) or None
+
+
+def _attempts(t: Timeline) -> tuple[AttemptShare, ...]:
+    starts = [exchange.start_ns for exchange in t.exchanges[1:]] + [t.answer.end_ns]
+    return tuple(
+        AttemptShare(
+            status=exchange.status,
+            ns=exchange.end_ns - exchange.start_ns,
+            backoff_ns=start - exchange.end_ns,
+        )
+        for exchange, start in zip(t.exchanges, starts, strict=True)
+    )

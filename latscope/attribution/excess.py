@@ -1,0 +1,199 @@
+"""The time to a first token by what is known of its endpoint: prefill, waiting, and the load.
+
+The engine's interval A runs from the floor's anchor to the first token, transit taken off. A floor
+says what of it an idle engine would have taken; the rest is the excess, and it is of two kinds that
+one silence hides alike: waiting to be scheduled, and prompts or decodes of others that shared the
+steps of our prompt. The call's own first steps after its first token were shared with the same
+company, so what they took beyond an unloaded step is what every step of the prompt took beyond it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+from latscope.attribution.intervals import interval
+from latscope.attribution.observe import Observation
+from latscope.attribution.profile import Anchor, Floor, Profile, Residual
+from latscope.attribution.residuals import RESIDUALS
+from latscope.units import Ns, clamp
+
+Dominant = Literal["queue", "prefill"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The engine's interval of one call, split. All ns; *_low_ns, *_high_ns: the 90 % interval.
+
+    total_ns: the interval itself, from the anchor to the first token. prefill_ns: scheduled to
+    first token, contention in it included; waiting_ns: the rest, the front end's share of the base
+    (front_ns) included; these two add up to total_ns. excess_ns: what an idle engine would not have
+    taken, contention and waiting alike; it overlaps both. floor_ns: what it would have taken.
+    group: of the residuals the intervals come from; calibrated: whether there were any for it.
+    dominant: the larger of queue and prefill, null while their inner intervals (60 %) overlap.
+    """
+
+    anchor: Anchor
+    total_ns: Ns
+    prefill_ns: Ns
+    prefill_low_ns: Ns
+    prefill_high_ns: Ns
+    waiting_ns: Ns
+    waiting_low_ns: Ns
+    waiting_high_ns: Ns
+    front_ns: Ns
+    excess_ns: Ns
+    excess_low_ns: Ns
+    excess_high_ns: Ns
+    floor_ns: Ns
+    group: str
+    calibrated: bool
+    dominant: Dominant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """The estimate without its intervals; scale_ns: the measure its errors are counted in; pad_ns:
+    how well the floor itself can be known at most; group: whose errors they are like."""
+
+    anchor: Anchor
+    total_ns: Ns
+    prefill_ns: Ns
+    front_ns: Ns
+    excess_ns: Ns
+    floor_ns: Ns
+    scale_ns: Ns
+    pad_ns: Ns
+    group: str
+
+    @property
+    def waiting_ns(self) -> Ns:
+        return self.total_ns - self.prefill_ns
+
+
+def split(
+    row: Observation, profile: Profile, shipped: Mapping[str, Residual] = RESIDUALS
+) -> Estimate | None:
+    """Null when the profile has no floor, or the call no time from the floor's anchor. shipped: the
+    lab's residuals, for groups of which the endpoint has none of its own."""
+    point = point_of(row, profile)
+    if point is None:
+        return None
+    total, tables = point.total_ns, (profile.residuals, shipped)
+
+    def around(quantity: str, at: Ns) -> tuple[Ns, Ns, bool]:
+        return interval(tables, quantity, point.group, at, point.scale_ns, total, point.pad_ns)
+
+    prefill = around("prefill", point.prefill_ns)
+    waiting = around("queue", point.waiting_ns)
+    excess = around("excess", point.excess_ns)
+    lean = interval(tables, "lean", point.group, point.prefill_ns, point.scale_ns, total)
+    return Estimate(
+        anchor=point.anchor,
+        total_ns=total,
+        prefill_ns=point.prefill_ns,
+        prefill_low_ns=prefill[0],
+        prefill_high_ns=prefill[1],
+        waiting_ns=point.waiting_ns,
+        waiting_low_ns=waiting[0],
+        waiting_high_ns=waiting[1],
+        front_ns=point.front_ns,
+        excess_ns=point.excess_ns,
+        excess_low_ns=excess[0],
+        excess_high_ns=excess[1],
+        floor_ns=point.floor_ns,
+        group=point.group,
+        calibrated=prefill[2],
+        dominant=_dominant(lean[0], lean[1], total),
+    )
+
+
+def _dominant(low: Ns, high: Ns, total: Ns) -> Dominant | None:
+    """Prefill lies in [low, high] and queue is the rest: whether one of them is surely more."""
+    if 2 * low > total:
+        return "prefill"
+    return "queue" if 2 * high < total else None
+
+
+def point_of(row: Observation, profile: Profile) -> Point | None:
+    """The estimate alone: pure arithmetic on the observation and the profile."""
+    floor = profile.floor
+    total = None if floor is None else time_of(row, floor.anchor)
+    if floor is None or total is None:
+        return None
+    least = floor.terms.at(row.uncached, row.cached)
+    excess = max(0, total - least)
+    front = front_of(profile, floor)
+    shared = _contention(row, profile, floor, excess)
+    return Point(
+        anchor=floor.anchor,
+        total_ns=total,
+        prefill_ns=clamp(least - front + shared, 0, total),
+        front_ns=min(front, total),
+        excess_ns=excess,
+        floor_ns=least,
+        scale_ns=floor.noise_ns + least // 50 + min(excess, least),
+        pad_ns=floor.noise_ns + least // 100,
+        group=_group(profile, floor, excess / max(1, least), shared / max(1, excess)),
+    )
+
+
+def time_of(row: Observation, anchor: Anchor) -> Ns | None:
+    """The observation's time to the first token from the anchor."""
+    return row.headers_ns if anchor == "headers" else row.sent_ns
+
+
+def front_of(profile: Profile, floor: Floor) -> Ns:
+    """What of the floor's base is no prefill. An idle engine takes one step for the shortest
+    prompt; the rest of the base is the front end's and the delivery's. A floor learnt from traffic
+    may hold company's share, too, so only what exceeds two steps is taken for front end there.
+    Without a known step nothing tells: all of it counts as prefill."""
+    step = profile.step
+    if step is None:
+        return 0
+    steps = 1 if profile.provenance == "probed" else 2
+    own = steps * step.base_ns * max(1.0, profile.tokens_per_chunk or 1.0)
+    return max(0, round(floor.terms.base_ns - own))
+
+
+def _contention(row: Observation, profile: Profile, floor: Floor, excess: Ns) -> Ns:
+    """What sharing its steps cost the prompt, at most the excess."""
+    step, early = profile.step, row.early_ns
+    if step is None or early is None:
+        return 0
+    each = max(1.0, profile.tokens_per_chunk or 1.0)
+    over = (early - step.at(row.uncached + row.cached)) * each
+    return clamp(round(over * floor.terms.steps(row.uncached)), 0, excess)
+
+
+LOADS = (
+    (0.1, "idle"),
+    (0.3, "light"),
+    (1.0, "busy"),
+    (3.0, "crowded"),
+    (10.0, "queued"),
+    (inf, "jammed"),
+)
+"""Up to which excess, as a share of the floor, a call counts as what."""
+
+COMPANY = ((0.15, "alone"), (0.6, "some"), (inf, "much"))
+"""Up to which share of the excess its own first steps explain by company."""
+
+
+def _group(profile: Profile, floor: Floor, load: float, company: float) -> str:
+    words = [next(word for most, word in LOADS if load <= most)]
+    words.append(next(word for most, word in COMPANY if company <= most))
+    return "/".join((profile.provenance, floor.anchor, *words))
+
+
+def errors_of(row: Observation, profile: Profile) -> dict[str, float]:
+    """By group, how far the server's own figures for this call lie above the estimate, in its
+    scale; empty where it stated none."""
+    if row.queue_ns is None or row.prefill_ns is None:
+        return {}
+    point = point_of(row, profile)
+    if point is None:
+        return {}
+    prefill = (row.prefill_ns - point.prefill_ns) / point.scale_ns
+    queue = (row.queue_ns - point.waiting_ns) / point.scale_ns
+    return {f"prefill/{point.group}": prefill, f"queue/{point.group}": queue}

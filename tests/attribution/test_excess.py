@@ -1,0 +1,163 @@
+"""One call's engine interval, split by what is known of its endpoint."""
+
+from dataclasses import replace
+
+import pytest
+
+from latscope.attribution.excess import errors_of, point_of, split
+from latscope.attribution.profile import Anchor, Floor, Profile, Residual, StepFloor, Terms
+from latscope.units import MS, US
+from tests.attribution.rows import KEY, row
+
+FLOOR = Floor(
+    terms=Terms(base_ns=8.0 * MS, linear_ns=40.0 * US, chunk_ns=8.0 * MS, chunk_tokens=1024),
+    anchor="sent",
+    n=100,
+    noise_ns=MS,
+    tokens=(50, 4000),
+)
+PROFILE = Profile(
+    endpoint=KEY[0],
+    model=KEY[1],
+    api="chat",
+    provenance="inferred",
+    made_at="2026-11-29T12:00:00Z",
+    expires_at="2026-12-06T12:00:00Z",
+    n=100,
+    floor=FLOOR,
+    step=StepFloor(base_ns=8.0 * MS, per_context_ns=0.0, n=100, noise_ns=MS),
+    headers="token",
+    rtt_ns=2 * MS,
+    tokens_per_chunk=1.0,
+)
+TABLE = {
+    f"{quantity}/any": Residual(low=-0.4, high=0.4, n=500)
+    for quantity in ("prefill", "queue", "excess")
+} | {"lean/any": Residual(low=-0.1, high=0.1, n=500)}
+
+
+def test_what_an_idle_engine_takes_is_prefill() -> None:
+    one = split(row(0, 500, 28 * MS), PROFILE, TABLE)
+    assert one is not None
+    assert (one.total_ns, one.floor_ns, one.excess_ns) == (28 * MS, 28 * MS, 0)
+    assert (one.prefill_ns, one.waiting_ns, one.front_ns) == (28 * MS, 0, 0)
+    assert one.dominant == "prefill"
+    assert one.anchor == "sent"
+    assert one.group == "inferred/sent/idle/alone"
+    assert not one.calibrated
+
+
+def test_quiet_steps_after_the_first_token_make_the_excess_waiting() -> None:
+    one = split(row(0, 500, 128 * MS, step=8 * MS), PROFILE, TABLE)
+    assert one is not None
+    assert (one.prefill_ns, one.waiting_ns, one.excess_ns) == (28 * MS, 100 * MS, 100 * MS)
+    assert one.dominant == "queue"
+    assert one.prefill_low_ns <= 28 * MS <= one.prefill_high_ns
+    assert one.group == "inferred/sent/queued/alone"
+
+
+def test_slow_steps_after_it_were_slow_before_it_too_every_one() -> None:
+    """2,500 tokens are three steps; each took 5 ms more for its company."""
+    one = split(row(0, 2500, 224 * MS, step=8 * MS, early=13 * MS), PROFILE, TABLE)
+    assert one is not None
+    assert one.floor_ns == 124 * MS
+    assert one.prefill_ns == 139 * MS
+    assert one.waiting_ns == 85 * MS
+    assert one.group == "inferred/sent/busy/some" or one.group == "inferred/sent/busy/alone"
+
+
+def test_company_costs_no_more_than_the_excess() -> None:
+    one = split(row(0, 500, 33 * MS, step=8 * MS, early=90 * MS), PROFILE, TABLE)
+    assert one is not None
+    assert (one.prefill_ns, one.waiting_ns) == (33 * MS, 0)
+    assert one.group == "inferred/sent/light/much"
+
+
+def test_near_halves_have_no_dominant_segment() -> None:
+    one = split(row(0, 500, 57 * MS), PROFILE, TABLE)
+    assert one is not None
+    assert one.dominant is None
+
+
+def test_a_call_quicker_than_the_floor() -> None:
+    one = split(row(0, 500, 20 * MS), PROFILE, TABLE)
+    assert one is not None
+    assert (one.prefill_ns, one.waiting_ns, one.excess_ns) == (20 * MS, 0, 0)
+
+
+def test_what_the_base_holds_beyond_steps_is_the_front_end() -> None:
+    heavy = replace(FLOOR, terms=Terms(base_ns=30.0 * MS, linear_ns=40.0 * US))
+    learnt = replace(PROFILE, floor=heavy)
+    probed = replace(learnt, provenance="probed")
+    for profile, front in ((learnt, 14 * MS), (probed, 22 * MS)):
+        one = split(row(0, 500, 50 * MS), profile, TABLE)
+        assert one is not None
+        assert (one.front_ns, one.waiting_ns) == (front, front)
+        assert one.prefill_ns == 50 * MS - front
+    unknown = split(row(0, 500, 50 * MS), replace(learnt, step=None), TABLE)
+    assert unknown is not None
+    assert (unknown.front_ns, unknown.prefill_ns) == (0, 50 * MS)
+
+
+@pytest.mark.parametrize("anchor", ["sent", "headers"])
+def test_the_anchor_says_from_where(anchor: Anchor) -> None:
+    profile = replace(PROFILE, floor=replace(FLOOR, anchor=anchor))
+    one = split(row(0, 500, 90 * MS, head=20 * MS), profile, TABLE)
+    assert one is not None
+    assert one.total_ns == (90 if anchor == "sent" else 70) * MS
+
+
+def test_without_floor_or_time_there_is_nothing() -> None:
+    assert split(row(0, 500, 50 * MS), replace(PROFILE, floor=None)) is None
+    ahead = replace(PROFILE, floor=replace(FLOOR, anchor="headers"))
+    assert split(row(0, 500, 50 * MS, head=None), ahead) is None
+    assert errors_of(row(0, 500, 50 * MS, head=None, queue_ns=1, prefill_ns=1), ahead) == {}
+
+
+def test_intervals_lie_in_the_trivial_bound_around_their_estimates() -> None:
+    for uncached in (1, 500, 4000):
+        for sent in (0, 5, 60, 900):
+            for early in (8, 12, 60):
+                one = split(row(0, uncached, sent * MS, step=8 * MS, early=early * MS), PROFILE)
+                assert one is not None
+                assert one.prefill_ns + one.waiting_ns == one.total_ns == sent * MS
+                assert (
+                    0 <= one.prefill_low_ns <= one.prefill_ns <= one.prefill_high_ns <= one.total_ns
+                )
+                assert (
+                    0 <= one.waiting_low_ns <= one.waiting_ns <= one.waiting_high_ns <= one.total_ns
+                )
+                assert 0 <= one.excess_low_ns <= one.excess_ns <= one.excess_high_ns <= one.total_ns
+
+
+def test_an_endpoints_own_residuals_come_first() -> None:
+    own = {"prefill/inferred/sent/queued/alone": Residual(low=-0.5, high=0.0, n=60)}
+    one = split(row(0, 500, 128 * MS), replace(PROFILE, residuals=own), TABLE)
+    assert one is not None
+    assert one.calibrated
+    scale = MS + 28 * MS // 50 + 28 * MS
+    assert one.prefill_low_ns == 28 * MS - scale // 2
+
+
+def test_no_interval_is_narrower_than_the_floor_is_known() -> None:
+    """Its noise and one per cent of it, to either side."""
+    sharp = {
+        f"{quantity}/any": Residual(low=0.0, high=0.0, n=500)
+        for quantity in ("prefill", "queue", "excess", "lean")
+    }
+    one = split(row(0, 500, 128 * MS), PROFILE, sharp)
+    assert one is not None
+    pad = MS + 28 * MS // 100
+    assert (one.prefill_low_ns, one.prefill_high_ns) == (28 * MS - pad, 28 * MS + pad)
+    assert (one.waiting_low_ns, one.waiting_high_ns) == (100 * MS - pad, 100 * MS + pad)
+    assert (one.excess_low_ns, one.excess_high_ns) == (100 * MS - pad, 100 * MS + pad)
+
+
+def test_errors_are_counted_in_the_estimates_scale() -> None:
+    told = row(0, 500, 128 * MS, step=8 * MS, queue_ns=90 * MS, prefill_ns=38 * MS)
+    point = point_of(told, PROFILE)
+    assert point is not None
+    found = errors_of(told, PROFILE)
+    assert found[f"prefill/{point.group}"] == pytest.approx(10 * MS / point.scale_ns)
+    assert found[f"queue/{point.group}"] == pytest.approx(-10 * MS / point.scale_ns)
+    assert errors_of(replace(told, queue_ns=None), PROFILE) == {}
