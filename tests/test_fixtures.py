@@ -161,7 +161,7 @@ def test_the_truth_behind_a_real_hop_lies_inside_the_bounds(name: str) -> None:
     assert truth.ttft is not None
     for true, pieces in ((truth.segments, found.pieces), (truth.ttft, found.ttft_pieces or ())):
         for share in true:
-            least = sum(piece.ns for piece in pieces if piece.owner == share.name)
+            least = sum(piece.ns for piece in pieces if piece.sure and piece.owner == share.name)
             most = sum(piece.ns for piece in pieces if share.name in piece.candidates)
             if share.name != "unattributed":
                 assert least <= share.ns <= most, (share.name, least, share.ns, most)

@@ -69,7 +69,8 @@ def test_the_program_works(served: Running, tmp_path: Path) -> None:
 
 def test_every_command_of_the_table_exists(capsys: pytest.CaptureFixture[str]) -> None:
     named = re.findall(r"^\| `latscope (\w+)", README, flags=re.MULTILINE)
-    assert {"demo", "probe", "explain", "run", "sim", "kv", "claims"} == set(named)
+    commands = {"demo", "probe", "calibrate", "budget", "explain", "join", "run"}
+    assert commands | {"sim", "kv", "claims"} == set(named)
     for name in named:
         assert latscope([name, "--help"]) == 0
         assert "Usage: latscope" in capsys.readouterr().out

@@ -43,7 +43,7 @@ ATTEMPT = Attempt(
     reads=(Read(0, 8, 5, 5),),
     body=b"hello",
     wire=(b"WIRE",),
-    tcp_raw=(("end", b"RAW"),),
+    tcp_raw=(("end", 3, b"RAW"),),
     tcp_info=(TcpInfo(at="end", rtt_ns=4),),
 )
 CALL = Recording(

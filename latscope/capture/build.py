@@ -1,12 +1,15 @@
 """From the recorder's flat stamps to a `Recording`: once, at the call's end."""
 
+import heapq
 import os
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from latscope.capture.watch import KEEP, LATE, PAUSE, within
 from latscope.recording import (
     Attempt,
+    ClientSide,
     Clock,
     Connection,
     End,
@@ -14,11 +17,15 @@ from latscope.recording import (
     Read,
     Recording,
     Target,
+    TcpInfo,
 )
-from latscope.units import Ns, S
+from latscope.units import MS, Ns, S
 
 if TYPE_CHECKING:
     from latscope.capture.recorder import AttemptRecorder, Call
+
+HELD: Ns = MS
+"""Shorter stretches between two reads are the cost of reading."""
 
 _PORTS = {"https": 443, "http": 80}
 
@@ -42,6 +49,7 @@ def recording(call: "Call", end: End, end_ns: Ns) -> Recording:
         sent=call.sent,
         request_bytes=None if call.sent is None else len(call.sent),
         in_flight=call.in_flight,
+        client=_client(call, max(end_ns, zero)),
         broken=tuple(call.broken),
         clock=Clock(name="perf_counter", zero_ns=zero),
         context=call.context,
@@ -82,9 +90,30 @@ def _attempt(attempt: "AttemptRecorder", zero: Ns) -> Attempt:
         encoding=_encoding(attempt.headers),
         reads=tuple(map(Read, asked, got, sizes, accumulate(sizes))),
         wire=tuple([b"" if type(chunk) is int else bytes(chunk) for chunk in chunks]),
-        tcp_raw=tuple(attempt.tcp),
+        tcp_info=_window(attempt, zero),
+        tcp_raw=tuple([(at, stamp - zero, raw) for at, stamp, raw in attempt.kernel.taken]),
         retry_count=attempt.retry_count,
         error_type=attempt.error_type,
+    )
+
+
+def _window(attempt: "AttemptRecorder", zero: Ns) -> tuple[TcpInfo, ...]:
+    if attempt.kernel.window is None:
+        return ()
+    stamp, lowest = attempt.kernel.window
+    return (TcpInfo(at="window", at_ns=stamp - zero, min_rtt_ns=lowest),)
+
+
+def _client(call: "Call", end_ns: Ns) -> ClientSide:
+    held: list[tuple[Ns, Ns]] = []
+    for attempt in call.attempts:
+        flat = attempt.reads[:]
+        between = zip(flat[1::3], flat[3::3], strict=False)  # this one's return, the next's asking
+        held += [(asked - got, got) for got, asked in between if asked - got > HELD]
+    return ClientSide(
+        loop_lag=within(call.watch.late, call.zero, end_ns, LATE),
+        gc=within(call.watch.gc, call.zero, end_ns, PAUSE),
+        consumer=within(heapq.nlargest(KEEP, held), call.zero, end_ns, HELD),
     )
 
 

@@ -42,6 +42,7 @@ class TappedTransport(httpx.BaseTransport):
         attempt = self.latscope_tap.enter(request)
         if attempt is None:
             return self.latscope_inner.handle_request(request)
+        attempt.kernel.transport = self.latscope_inner
         extensions = request.extensions
         request.extensions = _traced(extensions, attempt, _nothing)
         try:
@@ -63,6 +64,7 @@ class AsyncTappedTransport(httpx.AsyncBaseTransport):
     def __init__(self, inner: httpx.AsyncBaseTransport, tap: Tap) -> None:
         self.latscope_inner = inner
         self.latscope_tap = tap
+        tap.looped = True
 
     def __getattr__(self, name: str) -> Any:
         return _inner_attribute(self, name)
@@ -83,6 +85,7 @@ class AsyncTappedTransport(httpx.AsyncBaseTransport):
         attempt = self.latscope_tap.enter(request)
         if attempt is None:
             return await self.latscope_inner.handle_async_request(request)
+        attempt.kernel.transport = self.latscope_inner
         extensions = request.extensions
         request.extensions = _traced(extensions, attempt, _async_nothing)
         try:

@@ -43,6 +43,7 @@ class TappedTransport(httpx2.BaseTransport):
         attempt = self.latscope_tap.enter(request)
         if attempt is None:
             return self.latscope_inner.handle_request(request)
+        attempt.kernel.transport = self.latscope_inner
         extensions = request.extensions
         request.extensions = _traced(extensions, attempt, _nothing)
         try:
@@ -64,6 +65,7 @@ class AsyncTappedTransport(httpx2.AsyncBaseTransport):
     def __init__(self, inner: httpx2.AsyncBaseTransport, tap: Tap) -> None:
         self.latscope_inner = inner
         self.latscope_tap = tap
+        tap.looped = True
 
     def __getattr__(self, name: str) -> Any:
         return _inner_attribute(self, name)
@@ -84,6 +86,7 @@ class AsyncTappedTransport(httpx2.AsyncBaseTransport):
         attempt = self.latscope_tap.enter(request)
         if attempt is None:
             return await self.latscope_inner.handle_async_request(request)
+        attempt.kernel.transport = self.latscope_inner
         extensions = request.extensions
         request.extensions = _traced(extensions, attempt, _async_nothing)
         try:

@@ -13,6 +13,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 
 from latscope.capture import build, sockets
+from latscope.capture.marks import HTTP_MARKS, TRACE_MARKS
+from latscope.capture.snapshots import Snapshots
+from latscope.capture.watch import Watch
 from latscope.recording import End
 from latscope.units import Ns
 
@@ -35,31 +38,6 @@ CURRENT: ContextVar["Call | None"] = ContextVar("latscope.call", default=None)
 LAST_UNHOOKED: ContextVar["Call | None"] = ContextVar("latscope.unhooked", default=None)
 """The latest SDK request of this context that no hook announced; its retry joins it."""
 
-TRACE_MARKS: dict[str, str] = {
-    f"{layer}.{event}.{step}": f"{phase}.{step}"
-    for layer, event, phase in (
-        ("connection", "connect_tcp", "connect"),
-        ("connection", "connect_unix_socket", "connect"),
-        ("socks", "connect_tcp", "connect"),
-        ("connection", "start_tls", "tls"),
-        ("proxy", "start_tls", "tls"),
-        ("socks", "start_tls", "tls"),
-    )
-    for step in ("started", "complete", "failed")
-} | {
-    f"{protocol}.{event}": mark
-    for protocol in ("http11", "http2")
-    for event, mark in (
-        ("send_request_headers.started", "request.started"),
-        ("send_request_headers.complete", "request.headers"),
-        ("send_request_body.complete", "request.sent"),
-        ("receive_response_headers.complete", "headers"),
-    )
-}
-"""httpcore's trace events, and the marks they are."""
-
-HTTP_MARKS = frozenset({"request.started", "request.headers", "request.sent", "headers"})
-
 
 def unfelt(method: Callable[..., None]) -> Callable[..., None]:
     """Keeps a fault of the recorder's from the caller; the recording notes it."""
@@ -79,7 +57,7 @@ class Call:
 
     __slots__ = (
         "ambient", "attempts", "broken", "context", "in_flight", "key", "scoped", "sdk", "sent",
-        "start", "tap", "unhooked", "url", "wall_ns", "zero",
+        "start", "tap", "unhooked", "url", "wall_ns", "watch", "zero",
     )  # fmt: skip
 
     def __init__(
@@ -104,6 +82,7 @@ class Call:
         self.url: Any = None
         self.sent: bytes | None = None
         self.context: object = None
+        self.watch = Watch()
         self.broken: list[str] = []
         # An exception handled around the call says nothing about how the call ends.
         self.ambient = id(sys.exception())
@@ -134,12 +113,12 @@ class Call:
             self.scoped = False
             if self.start == "transport" and not self.attempts and not self.broken:
                 # Nothing of it came to a transport of this tap: another's, or none at all.
-                self.tap.open.discard(self.key)
+                self.drop()
             elif error is None:
                 if not self.attempts or self.attempts[-1].over:
                     self._rest()
             elif self._may_retry():
-                self.tap.waiting[self.key] = self
+                self._wait()
             elif isinstance(error, GeneratorExit):
                 self.finish(ABANDONED, now())
             else:
@@ -147,6 +126,11 @@ class Call:
         except Exception as failure:
             self.broke("end of call", failure)
             self.finish(End(), now())
+
+    def drop(self) -> None:
+        """Never mind this call: it is not recorded."""
+        self.tap.open.discard(self.key)
+        self.watch.close()
 
     def attempt_over(self, attempt: "AttemptRecorder") -> None:
         if not self.scoped and self.attempts and attempt is self.attempts[-1]:
@@ -167,6 +151,7 @@ class Call:
         except KeyError:
             return
         self.tap.waiting.pop(self.key, None)
+        self.watch.close()
         try:
             recording = build.recording(self, end, end_ns)
         except Exception as error:
@@ -183,9 +168,14 @@ class Call:
 
     def _rest(self) -> None:
         if self._may_retry():
-            self.tap.waiting[self.key] = self
+            self._wait()
         else:
             self.finish_as_last()
+
+    def _wait(self) -> None:
+        # Perhaps for ever, and then nobody must be left watching.
+        self.tap.waiting[self.key] = self
+        self.watch.close()
 
     def _may_retry(self) -> bool:
         return self.unhooked and bool(self.attempts) and self.attempts[-1].retryable
@@ -195,8 +185,9 @@ class AttemptRecorder:
     """One HTTP exchange while it happens."""
 
     __slots__ = (
-        "_add", "_room", "_tunnel", "call", "connected", "end", "end_ns", "error_type", "headers",
-        "http", "link", "marks", "over", "reads", "retry_count", "status", "tcp", "traced",
+        "_add", "_calm", "_last", "_room", "_tunnel", "call", "connected", "end", "end_ns",
+        "error_type", "headers", "http", "kernel", "link", "marks", "over", "reads",
+        "retry_count", "status", "traced",
     )  # fmt: skip
 
     def __init__(self, call: Call, request: Any, entry: Ns) -> None:
@@ -206,13 +197,15 @@ class AttemptRecorder:
         """asked, got, chunk; asked, got, chunk; ... Flat: the collector has nothing to walk."""
         self._add = self.reads.extend
         self._room = KEEP_BYTES
+        self._last: Ns = 0
+        self._calm: Ns = 0
         self._tunnel = False
         self.retry_count = retry_count(request)
         self.status: int | None = None
         self.headers: list[tuple[bytes, bytes]] = []
         self.http: Any = None
         self.link: sockets.Link | None = None
-        self.tcp: list[tuple[str, bytes]] = []
+        self.kernel = Snapshots()
         self.traced = False
         self.connected = False
         self.error_type: str | None = None
@@ -243,8 +236,18 @@ class AttemptRecorder:
         self.marks.append((mark, stamp))
         if mark.startswith("connect."):
             self.connected = True
+        kernel = self.kernel
+        if mark in ("connect.complete", "tls.complete"):
+            kernel.stream = info["return_value"]
         if mark == "connect.complete":
-            self._snapshot("connect", sockets.socket_of(info["return_value"]))
+            kernel.take("connect", stamp, sockets.socket_of(kernel.stream))
+        elif mark == "request.started" and not self.connected:
+            kernel.started(info["request"], stamp)
+        elif mark == "request.sent":
+            self.link = self.call.tap.link(kernel.stream)
+            kernel.forget()
+            if self.link is not None:
+                kernel.take("sent", stamp, self.link.sock)
 
     @unfelt
     def responded(self, response: Any) -> None:
@@ -255,9 +258,11 @@ class AttemptRecorder:
         if not any(name == "headers" for name, _ in self.marks):
             self.marks.append(("headers", stamp))
         self.http = response.extensions.get("http_version")
-        self.link = self.call.tap.link(response.extensions.get("network_stream"))
+        self.kernel.forget()
+        link = self.call.tap.link(response.extensions.get("network_stream"))
+        self.link = link or self.link
         if self.link is not None:
-            self._snapshot("headers", self.link.sock)
+            self.kernel.headers(self.link, stamp)
 
     def keep(self, asked: Ns, chunk: Any) -> None:
         """One read of the body: when it was asked for, and a reference to what came."""
@@ -266,6 +271,10 @@ class AttemptRecorder:
             size = len(chunk)
             self._room -= size
             self._add((asked, got, chunk if self._room >= 0 else size))
+            silence = got - self._last
+            self._last = got
+            if silence > self._calm:
+                self._calm = self.kernel.read(silence, got, self.link)
         except Exception as error:
             self.call.broke("read", error)
 
@@ -339,7 +348,7 @@ class AttemptRecorder:
         if mark is not None:
             self.marks.append((mark, self.end_ns))
         if self.link is not None:
-            self._snapshot("end", self.link.sock)
+            self.kernel.take("end", self.end_ns, self.link.sock)
 
     def _dropped(self, end: End) -> None:
         # An iterator nobody holds any more is closed by whoever finds it, perhaps much later, the
@@ -348,11 +357,6 @@ class AttemptRecorder:
             return
         self.end = end
         self.end_ns = self.reads[-2] if self.reads else self.marks[-1][1]
-
-    def _snapshot(self, at: str, sock: Any) -> None:
-        raw = sockets.tcp_info(sock)
-        if raw is not None:
-            self.tcp.append((at, raw))
 
 
 def retry_count(request: Any) -> int | None:

@@ -5,12 +5,20 @@ that fails is an answer not given, never an error.
 """
 
 import socket
+import struct
 import sys
 from typing import Any, NamedTuple
 
-TCP_INFO: int | None = getattr(socket, "TCP_INFO", None) if sys.platform == "linux" else None
+from latscope.units import US, Ns
+
+OPTIONS: dict[str, int] = {"linux": 11, "darwin": 0x106}
+"""TCP_INFO; TCP_CONNECTION_INFO. Windows has no socket option for it."""
+TCP_INFO: int | None = OPTIONS.get(sys.platform)
 TCP_INFO_BYTES = 280
 """Room for the structure as Linux 6 has it; an older kernel fills less."""
+
+_MIN_RTT = struct.Struct("=148xI")
+"""tcpi_min_rtt of Linux, in microseconds; the other fields are for `wire.tcp_info` to read."""
 
 
 class Link(NamedTuple):
@@ -48,6 +56,29 @@ def tcp_info(sock: Any) -> bytes | None:
     except Exception:
         return None
     return raw if isinstance(raw, bytes) else None
+
+
+def min_rtt(raw: bytes) -> Ns | None:
+    """The smallest round trip in what `tcp_info` gave, where the kernel states one."""
+    if sys.platform != "linux" or len(raw) < _MIN_RTT.size:
+        return None
+    value: int = _MIN_RTT.unpack_from(raw)[0]
+    return None if value in (0, 0xFFFFFFFF) else value * US
+
+
+def stream_of(transport: Any, request: Any) -> Any:
+    """The network stream of the pooled connection that httpcore gave a request, before any answer
+    names it; null where the transport is built in another way."""
+    try:
+        for each in list(transport._pool._requests):
+            if each.request.extensions is request.extensions:
+                connection = each.connection
+                while not hasattr(connection, "_network_stream"):
+                    connection = connection._connection
+                return connection._network_stream
+    except Exception:
+        return None
+    return None
 
 
 def _peer(stream: Any) -> str | None:

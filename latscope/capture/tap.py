@@ -31,7 +31,9 @@ RETRY_WITHIN: Ns = 130 * S
 class Tap:
     """One instrumented client: where its calls go, and which of them are open."""
 
-    __slots__ = ("_keys", "_links", "context", "done", "open", "outgoing", "sdk", "waiting")
+    __slots__ = (
+        "_keys", "_links", "context", "done", "looped", "open", "outgoing", "sdk", "waiting",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -45,6 +47,8 @@ class Tap:
         self.outgoing = outgoing
         self.context = context
         self.sdk = sdk
+        self.looped = False
+        """The client is an asynchronous one: its calls wait for an event loop."""
         self.open: set[int] = set()
         self.waiting: dict[int, Call] = {}
         """Failed attempts no hook announced: each waits for the retry that may follow."""
@@ -58,6 +62,7 @@ class Tap:
             self.settle(before=zero - RETRY_WITHIN)
         call = Call(self, next(self._keys), start, zero, sdk or self.sdk)
         self.open.add(call.key)
+        self._watch(call)
         if self.context is not None:
             try:
                 call.context = self.context()
@@ -94,7 +99,7 @@ class Tap:
             if call is not None:
                 call.broke("attempt", error)
                 if not call.scoped:
-                    self.open.discard(call.key)
+                    call.drop()
             return None
         if self.outgoing is not None:
             self._announce(call, request)
@@ -135,7 +140,16 @@ class Tap:
             return None
         if call.attempts[-1].retry_count != (count or 0) - 1:
             return None
-        return self.waiting.pop(call.key, None)
+        if self.waiting.pop(call.key, None) is None:
+            return None
+        self._watch(call)
+        return call
+
+    def _watch(self, call: Call) -> None:
+        try:
+            call.watch.open(loop=self.looped)
+        except Exception as error:
+            call.broke("client side", error)
 
 
 def current_context() -> object:

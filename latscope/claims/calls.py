@@ -11,6 +11,7 @@ from latscope.attribution import attribute
 from latscope.attribution.model import Attribution, Piece
 from latscope.attribution.pace import pace
 from latscope.recording import Recording
+from latscope.rules.group import ending
 from latscope.timeline import build
 from latscope.units import Ns, S
 
@@ -88,6 +89,24 @@ def observe(
         load=load,
         crowd=crowd,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """A call that was stopped before its first token: server_ns is how long it had waited since the
+    request's last byte, and so the least its first token would have taken. load: calls in flight,
+    itself included."""
+
+    server_ns: Ns
+    load: int
+
+
+def stopped(recording: Recording, *, load: int) -> Stopped | None:
+    """What a call sent to be streamed shows that was stopped before any token; null for others."""
+    call = attribute(recording)
+    if ending(call) != "stopped" or call.first_token_ns is not None:
+        return None
+    return Stopped(server_ns=call.wall_ns - (call.sent_ns or 0), load=load)
 
 
 def _stated(call: Attribution) -> dict[str, Ns]:

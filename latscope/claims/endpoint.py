@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from latscope.claims.calls import Observed, observe
+from latscope.claims.calls import Observed, Stopped, observe, stopped
 from latscope.claims.plan import CROWD_CAP, CROWD_TOKENS, Block, Plan
 from latscope.errors import EndpointError
 from latscope.probe import prompts
@@ -26,6 +26,8 @@ class Session:
     tell: Callable[[int], None]
     say: Say
     calls: list[Observed] = field(default_factory=list)
+    stopped: list[Stopped] = field(default_factory=list)
+    """Of the crowds' calls, those that timed out or were cut before a token."""
     troubles: Counter[str] = field(default_factory=Counter)
     sent: int = 0
     done: int = 0
@@ -70,6 +72,9 @@ async def _send(session: Session, block: Block) -> None:
         found = _kept(session, result)
         if found.trouble is not None:
             session.troubles[found.trouble] += 1
+            if block.crowd and found.recording is not None:
+                left = stopped(found.recording, load=block.callers)
+                session.stopped += [left] if left is not None else []
         elif found.recording is not None:
             call = observe(found.recording, load=block.callers, crowd=block.crowd)
             if call is not None:

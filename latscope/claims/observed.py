@@ -4,28 +4,34 @@ A client sees stamps and the server's own figures, no more: what no client can t
 without its KV cache) stays open, and a claim is judged on calls that differ in one thing only.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from statistics import median
+from typing import TypeAlias
 
 from latscope.claims import judge
-from latscope.claims.calls import Observed, at_once, crowded, length, quiet
+from latscope.claims.calls import Observed, Stopped, at_once, crowded, length, quiet
 from latscope.claims.fit import Estimate, Point, at_least, quotient, ratio, shift, slope, span
 from latscope.claims.model import TEACHING_RATIO, ClaimId, Row, Source, Verdict, row, untestable
 from latscope.claims.words import between, change, digits, percent, time
+from latscope.rules.censored import Sample, quantile, trend
 from latscope.units import MS
 
 CANNOT = "no server serves without its KV cache: compare two engines, or see the fleet's row"
 
 
-def rows(calls: Sequence[Observed], source: Source) -> Iterator[Row]:
-    """calls: of one model on one endpoint."""
+def rows(
+    calls: Sequence[Observed], source: Source, stopped: Sequence[Stopped] = ()
+) -> Iterator[Row]:
+    """calls: of one model on one endpoint. stopped: those sent to compare loads that were stopped
+    before a token: without them a peak would look lower than it is."""
     calm = quiet(calls)
     yield _independent(calm, source)
     yield untestable("cache-leaves-ttft", source, CANNOT)
     yield _grows(calm, source)
     yield _removes(calm, source)
     yield _batching(calls, source)
-    yield _queueing(calls, source)
+    yield _queueing(calls, source, stopped)
     yield _sum(calls, source)
     found, verdict, note = steps(calm)
     yield row("e2e-is-ttft-plus-steps", source, "E2E over the sum", found, verdict, note)
@@ -144,15 +150,15 @@ def _batching(calls: Sequence[Observed], source: Source) -> Row:
     return row("batching-raises-throughput", source, judge.ELASTICITY, found, verdict, note)
 
 
-def _queueing(calls: Sequence[Observed], source: Source) -> Row:
+def _queueing(calls: Sequence[Observed], source: Source, stopped: Sequence[Stopped]) -> Row:
     unit = "ms TTFT per call in flight"
     claim: ClaimId = "queueing-dominates-ttft-at-peak"
     crowd = [call for call in crowded(calls) if call.load]
     alone = [call for call in crowd if call.load == 1]
     most = max((at_once(call.load or 1) for call in crowd), default=1)
     busy = [call for call in crowd if most > 1 and at_once(call.load or 1) == most]
-    found = slope([Point(x=call.load or 1, y=call.server_ns / MS) for call in crowd])
-    excess, moved = _risen(alone, busy, _ttft_of), _risen(alone, busy, _step_of)
+    found = _grown([*_waits(crowd), *_waits(stopped)])
+    excess, moved = _excess(alone, busy, stopped), _risen(alone, busy)
     if found is None or excess is None or moved is None:
         return row(claim, source, unit, None, judge.OPEN, "needs calls alone and calls at a peak")
     share = _queue_share(alone, busy)
@@ -162,6 +168,8 @@ def _queueing(calls: Sequence[Observed], source: Source) -> Row:
     note = (
         f"at {most} at once TTFT {change(excess.value)} ({told}), ITL p50 {between(moved, change)}"
     )
+    if stopped:
+        note += f"; {len(stopped)} more stopped before a token, counted as at least their wait"
     if judge.above(excess, judge.PEAK) != "holds":
         note += f"; no peak: TTFT is not surely up by {percent(judge.PEAK)}"
     elif judge.near(moved, 0, judge.ITL_MOVES) == "fails":
@@ -169,17 +177,54 @@ def _queueing(calls: Sequence[Observed], source: Source) -> Row:
     return row(claim, source, unit, found, judge.peak(excess, moved, share), note)
 
 
-def _risen(
-    alone: Sequence[Observed], busy: Sequence[Observed], of: Callable[[Observed], float | None]
+_Wait: TypeAlias = tuple[float, Sample]
+"""Calls in flight, and the time to the first token since the request's last byte."""
+
+
+def _waits(calls: Iterable[Observed | Stopped]) -> list[_Wait]:
+    return [
+        (call.load or 1, Sample(ns=call.server_ns, censored=isinstance(call, Stopped)))
+        for call in calls
+    ]
+
+
+def _grown(waits: Sequence[_Wait]) -> Estimate | None:
+    """ms of TTFT for one more call in flight. Calls that were stopped may leave no upper end."""
+    if not any(sample.censored for _, sample in waits):
+        return slope([Point(x=x, y=sample.ns / MS) for x, sample in waits])
+    found = trend([x for x, _ in waits], [sample for _, sample in waits])
+    if found is None or found.low is None:
+        return None
+    high = inf if found.high is None else found.high / MS
+    return Estimate(value=found.value / MS, low=found.low / MS, high=high)
+
+
+def _excess(
+    alone: Sequence[Observed], busy: Sequence[Observed], stopped: Sequence[Stopped]
 ) -> Estimate | None:
-    """How much a figure of the busy calls is up, as a share of its median alone."""
-    before, after = ([v for v in map(of, group) if v is not None] for group in (alone, busy))
+    """How much TTFT of the busy calls is up, as a share of its median alone."""
+    if not alone or not busy:
+        return None
+    peak = at_once(busy[0].load or 1)
+    before = [*_waits(alone), *_waits(call for call in stopped if call.load == 1)]
+    after = [*_waits(busy), *_waits(call for call in stopped if at_once(call.load) == peak)]
+    found = _grown([(0, sample) for _, sample in before] + [(1, sample) for _, sample in after])
+    usual = _usual([sample for _, sample in before])
+    return found.times(MS / usual) if found and usual else None
+
+
+def _usual(waits: Sequence[Sample]) -> float | None:
+    """The median; null where too many were stopped for one."""
+    if not any(sample.censored for sample in waits):
+        return median(sample.ns for sample in waits)
+    return quantile(waits, 0.5).ns
+
+
+def _risen(alone: Sequence[Observed], busy: Sequence[Observed]) -> Estimate | None:
+    """How much the step of the busy calls is up, as a share of its median alone."""
+    before, after = ([v for v in map(_step_of, group) if v is not None] for group in (alone, busy))
     found = shift(before, after) if before and after else None
     return found and found.times(1 / median(before))
-
-
-def _ttft_of(call: Observed) -> float:
-    return call.server_ns
 
 
 def _step_of(call: Observed) -> float | None:

@@ -54,8 +54,12 @@ class JSONLSink:
         for piece in line_pieces(recording):
             pieces.append(piece)
             yield
+        self.write_line("".join(pieces))
+
+    def write_line(self, text: str) -> None:
+        """Appends a line made elsewhere (a series), with the same care as a recording's."""
         # A tag may hold half a surrogate pair (a file's name with bytes that are no UTF-8).
-        line = "".join((*pieces, "\n")).encode("utf-8", "replace")
+        line = f"{text}\n".encode("utf-8", "replace")
         with self._locked():
             self._append(line)
 

@@ -87,7 +87,7 @@ def _connections(recording: Recording, plan: Plan) -> Slowly:
     """The kernel's snapshots of each attempt's connection."""
     attempts = []
     for attempt in recording.attempts:
-        snapshots = [tcp_info.decode(raw, at) for at, raw in attempt.tcp_raw]
+        snapshots = [tcp_info.decode(raw, at, at_ns) for at, at_ns, raw in attempt.tcp_raw]
         known = tuple(snapshot for snapshot in snapshots if snapshot is not None)
         attempts.append(replace(attempt, tcp_info=(*attempt.tcp_info, *known)))
         yield

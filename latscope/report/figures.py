@@ -4,11 +4,12 @@ A figure's digits follow its resolution: what is known to a millisecond is not p
 microsecond, and a time that rounds to nothing prints as "<" the smallest step, not as 0.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Literal
 
+from latscope.rules.censored import Quantile
 from latscope.units import MS, US, Ns, S
 
 Unit = Literal["us", "ms", "s"]
@@ -129,6 +130,41 @@ def bounds(figure: Figure, unit: Unit) -> str:
         down = floor(figure.low_ns / _NS[unit] / step + 1e-9) * step
         low = _fixed(down, places) if down else ""
     return f"{low or '0'}–{_fixed(high, places)} {_NAME[unit]}"
+
+
+def quantile(found: Quantile | None, resolution_ns: Ns, unit: Unit | None) -> str:
+    """The estimate; `> 2.3 s` where calls that were stopped leave only a lower limit, rounded down
+    so that it stays one; `—` where there is neither."""
+    if found is None:
+        return UNKNOWN
+    limit = found.at_least_ns
+    if found.ns is not None or not limit:
+        return duration(found.ns, resolution_ns, unit)
+    unit = unit or unit_for(limit)
+    return f"> {_outward(limit, limit, resolution_ns, unit, floor)} {_NAME[unit]}"
+
+
+def interval(found: Quantile | None, resolution_ns: Ns, unit: Unit | None) -> str:
+    """Its 90 % interval without the unit, rounded outward; `≥` and `≤` where one end is not known,
+    empty where none is, or no estimate."""
+    if found is None or found.ns is None:
+        return ""
+    unit, size = unit or unit_for(found.ns), found.ns
+    low, high = (
+        None if end is None else _outward(end, size, resolution_ns, unit, way)
+        for end, way in ((found.low_ns, floor), (found.high_ns, ceil))
+    )
+    if low is None:
+        return "" if high is None else f"≤ {high}"
+    return f"≥ {low}" if high is None else f"{low}–{high}"
+
+
+def _outward(ns: Ns, size: Ns, resolution_ns: Ns, unit: Unit, way: Callable[[float], int]) -> str:
+    """Rounded in one direction, to the digits a figure of that size has."""
+    places = decimals(size, resolution_ns, unit)
+    step = 10.0**-places
+    near = 1e-9 if way is floor else -1e-9
+    return _fixed(way(ns / _NS[unit] / step + near) * step, places)
 
 
 def percent(part: float, whole: float) -> str:

@@ -18,6 +18,7 @@ KEYS: tuple[str, ...] = (
     "tokens_per_chunk", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens",
     "max_output_tokens", "segments", "unsplit", "load_excess", "dominant", "dominant_candidates",
     "stalls", "reported", "instrument", "flags", "truth", "sample", "turn", "cache_write_tokens",
+    "dominant_ttft", "profile",
 )  # fmt: skip
 
 

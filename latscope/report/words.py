@@ -37,8 +37,12 @@ FLAGS: dict[str, str] = {
     "several_choices": "several choices: first token of any, last of all",
     "several_prefills": "the server ran tools in between: later prefills count as decode.tools",
     "shared_connection": "the connection carried other streams too: reads may be theirs",
+    "address_failed": "connecting failed before it succeeded: one address did not answer",
+    "resolver_step": "connecting took just over a multiple of 5 s: a name server did not answer",
+    "no_tcp_info": "the kernel said nothing of the connection: round trip and loss are unknown",
     "capture_incomplete": "the recording is incomplete: see `broken` in it",
     "hidden_reasoning": "reasoning was generated and not shown: the silence holds decode too",
+    "replayed_answer": "a gateway answered from its cache: usage and figures are an earlier call's",
     "reported_contradicts_clock": "the server's own figures contradict this clock: not trusted",
 }
 """Flags a reader may not know; any other prints with its underscores as blanks."""

@@ -11,6 +11,7 @@ import pytest
 from latscope.capture import build, recorder
 from latscope.capture.instrument import attach
 from latscope.capture.recorder import AttemptRecorder
+from latscope.capture.snapshots import Snapshots
 from latscope.capture.tap import Tap, current_context
 from latscope.recording import Recording
 from tests.capture.scripted import answer, serving, stream
@@ -99,7 +100,7 @@ def test_faults_in_between_are_noted(
     monkeypatch: pytest.MonkeyPatch, recordings: list[Recording]
 ) -> None:
     """The snapshot fails at every point: the exchange is recorded, with notes."""
-    monkeypatch.setattr(AttemptRecorder, "_snapshot", fail)
+    monkeypatch.setattr(Snapshots, "take", fail)
     with serving(answer(200, b"x")) as server, httpx2.Client() as client:
         attach(client, done=recordings.append)
         assert client.get(server.url).content == b"x"
@@ -107,6 +108,7 @@ def test_faults_in_between_are_noted(
     assert recording.broken == (
         "trace: RuntimeError",
         "responded: RuntimeError",
+        "read: RuntimeError",
         "eof: RuntimeError",
     )
     assert recording.end.reason == "complete"

@@ -157,3 +157,20 @@ def test_recordings_are_handed_over_masked() -> None:
         asyncio.run(measure(made))
     assert len(kept) == made.sent
     assert "List words" not in repr(kept[-1].request)
+
+
+def test_a_crowd_s_calls_that_were_cut_before_a_token_are_kept_as_limits() -> None:
+    """They are trouble like any other, and how long they waited is known; a refusal waited for
+    nothing. Of calls sent one at a time nothing is compared, so nothing is kept."""
+    cut = good().partition(b"data: ")[0]
+    refused = error("429 Too Many Requests", "slow down")
+    crowd = Block(prompts=(64,) * 2, cap=8, callers=2, crowd=True)
+    made, _ = sent(Plan(blocks=(crowd,), most=9), good(), cut, refused)
+    assert sum(made.troubles.values()) == 2
+    (left,) = made.stopped
+    assert left.load == 2
+    assert left.server_ns > 0
+    alone = Block(prompts=(64,), cap=8, callers=1, crowd=False)
+    made, _ = sent(Plan(blocks=(alone,), most=9), good(), cut)
+    assert sum(made.troubles.values()) == 1
+    assert made.stopped == []

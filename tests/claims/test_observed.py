@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from latscope.claims.calls import Observed, largest, observe, overlapping
+from latscope.claims.calls import Observed, Stopped, largest, observe, overlapping
+from latscope.claims.calls import stopped as stopped_of
 from latscope.claims.model import CLAIMS, Row
 from latscope.claims.observed import rows, steps
 from latscope.sim.fleet import recordings as recorded
 from latscope.sim.fleet.arrivals import Workload, drawn
 from latscope.sim.fleet.engine import Fleet, simulate
 from latscope.units import MS
-from tests.calls import DONE, delta, finish, stream, tokens, usage
+from tests.calls import DONE, attempt, delta, finish, stream, tokens, usage
+from tests.calls import call as call_of
 from tests.claims.observations import call, crowd, served, server
 
 OPEN = "insufficient evidence"
@@ -113,6 +115,51 @@ def test_a_peak_says_what_the_server_states_of_its_queue() -> None:
     assert "99 % of the excess is queue" in told["queueing-dominates-ttft-at-peak"].note
     silent = judged(crowd(QUEUED, STEADY))["queueing-dominates-ttft-at-peak"].note
     assert "its queue is not told apart from its prefill here" in silent
+
+
+def peaked(calls: Sequence[Observed], stopped: Sequence[Stopped]) -> Row:
+    found = {row.id: row for row in rows(calls, "url", stopped)}
+    return found["queueing-dominates-ttft-at-peak"]
+
+
+def test_calls_stopped_before_a_token_make_a_peak_no_lower() -> None:
+    """At a peak thirty of forty calls timed out after 300 ms. Those that were answered came
+    quickly, and alone they show no peak."""
+    calls = crowd({1: 50.0, 2: 52.0, 4: 54.0}, STEADY)
+    stopped = [Stopped(server_ns=300 * MS, load=4)] * 30
+    without, found = peaked(calls, []), peaked(calls, stopped)
+    assert without.verdict == OPEN
+    assert "no peak" in without.note
+    assert found.verdict == "holds"
+    assert "; 30 more stopped before a token, counted as at least their wait" in found.note
+    assert without.slope is not None
+    assert found.slope is not None
+    assert found.slope > without.slope
+
+
+@pytest.mark.parametrize(
+    "stopped",
+    [
+        [Stopped(server_ns=900 * MS, load=1)] * 50,  # what calls alone take is not known
+        [Stopped(server_ns=1, load=4)] * 9,  # nothing is known of the peak but its calls' end
+    ],
+)
+def test_where_stopped_calls_hide_a_peak_it_is_open(stopped: list[Stopped]) -> None:
+    """No verdict from what nobody saw."""
+    calls = crowd(QUEUED, STEADY)
+    quick = [one for one in calls if one.load != 4] + [one for one in calls if one.load == 4][:1]
+    assert peaked(quick, stopped).verdict == OPEN
+
+
+def test_what_is_stopped_before_a_token() -> None:
+    """By its caller or the way; not one that answered, or was refused."""
+    left = attempt(status=None, headers=None, error="httpx.ReadTimeout", end=903)
+    late = call_of(left, reason="error", detail="httpx.ReadTimeout")
+    assert stopped_of(late, load=4) == Stopped(server_ns=900 * MS, load=4)
+    cut = stream(tokens(3, start=50, step=10))
+    refused = call_of(attempt([(30, b"{}")], status=429, kind="application/json"))
+    assert stopped_of(cut, load=4) is None
+    assert stopped_of(refused, load=4) is None
 
 
 @pytest.mark.parametrize(

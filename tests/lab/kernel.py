@@ -116,6 +116,13 @@ def carries_data(packet: bytes) -> bool:
     return len(packet) >= head + 20 and len(packet) > head + (packet[head + 12] >> 4) * 4
 
 
+def segment(packet: bytes) -> tuple[int, int, int, int]:
+    """Give both ports, the sequence number and the payload's length of a TCP packet."""
+    head = (packet[0] & 15) * 4
+    source, target, sequence = struct.unpack_from("!HHI", packet, head)
+    return source, target, sequence, len(packet) - head - (packet[head + 12] >> 4) * 4
+
+
 def listening(pid: int, namespace: str) -> bool:
     """Tell whether that process is in the namespace (a path) and anything listens on TCP there."""
     try:

@@ -42,12 +42,14 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Both ways; seed decides losses and jitter; congestion is the TCP algorithm at both ends."""
+    """Both ways; seed decides losses and jitter; congestion is the TCP algorithm at both ends;
+    trace: each segment with data that leaves for the client is logged."""
 
     up: Way = Way()
     down: Way = Way()
     seed: int = 1
     congestion: str | None = None
+    trace: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,7 @@ class Lane:
     blackout_until: Ns = 0
     dark: bool = False
     to_drop: int = 0
+    trace: bool = False
     counts: Counter[str] = field(default_factory=Counter)
 
     def take(self, packet: bytes, now: Ns) -> None:
@@ -132,6 +133,9 @@ class Lane:
             late = max(late, now - max(due, self.hold_until))
             packets += 1
             self.counts["carried"] += 1
+            if self.trace and kernel.carries_data(packet):
+                source, to, seq, size = kernel.segment(packet)
+                self.log.note("data", way=self.name, source=source, to=to, seq=seq, bytes=size)
             os.write(self.target, packet)
         if late > HICCUP:
             self.log.note("late", now, way=self.name, ns=late, packets=packets)
@@ -266,6 +270,7 @@ def main() -> None:
                 way=getattr(profile, name),
                 log=log,
                 draw=random.Random(f"{profile.seed} {name}"),
+                trace=profile.trace and name == "down",
             )
             for name in WAYS
         }

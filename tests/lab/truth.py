@@ -109,7 +109,7 @@ def _keep(recording: Recording) -> Path:
 def _outside(found: Attribution, pieces: tuple[Piece, ...] | None, of: str) -> Iterator[str]:
     assert found.truth is not None
     for part in (found.truth.segments if of == "call" else found.truth.ttft) or ():
-        least = sum(p.ns for p in pieces or () if p.owner == part.name)
+        least = sum(p.ns for p in pieces or () if p.sure and p.owner == part.name)
         most = sum(p.ns for p in pieces or () if part.name in p.candidates)
         if part.name != "unattributed" and not least <= part.ns <= most:
             yield (

@@ -43,7 +43,7 @@ def raw(**changes: object) -> Recording:
         encoding="gzip",
         reads=(Read(0, 5, 40, 40), Read(5, 8, len(body) - 40, len(body))),
         wire=(body[:40], body[40:]),
-        tcp_raw=(("connect", bytes(TCP_INFO)), ("end", b"short")),
+        tcp_raw=(("connect", 4, bytes(TCP_INFO)), ("end", 9, b"short")),
     )
     made = Recording(
         call_id="c1",
@@ -71,7 +71,8 @@ def test_the_steps_decode_parse_inherit_and_mask() -> None:
     assert attempt.body is not None
     assert len(attempt.body) == len(stream()) == attempt.reads[-1].body_offset
     assert attempt.body.endswith(b"data: [DONE]\n\n")
-    assert [(info.at, info.rtt_ns) for info in attempt.tcp_info] == [("connect", 250_000)]
+    (info,) = attempt.tcp_info
+    assert (info.at, info.at_ns, info.rtt_ns) == ("connect", 4, 250_000)
     assert ("x-request-id", "req-1") in attempt.headers
     assert (attempt.wire, attempt.tcp_raw, made.sent, made.context) == (None, (), None, None)
     assert made.request is not None

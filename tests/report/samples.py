@@ -246,6 +246,12 @@ def failed_call() -> Attribution:
     )
 
 
+def refused_call() -> Attribution:
+    """A 429 that nobody tried again."""
+    call = failed_call()
+    return replace(call, http_status=429, error=ErrorInfo(type="http_429", phase="headers"))
+
+
 def retried_call() -> Attribution:
     """A 429 with a wait, a 500, then an answer that all came in one read."""
     call = attribution(

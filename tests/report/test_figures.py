@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from latscope.report.figures import (
@@ -7,10 +9,13 @@ from latscope.report.figures import (
     count,
     counted,
     duration,
+    interval,
     percent,
     unit_for,
     value,
 )
+from latscope.report.figures import quantile as shown_quantile
+from latscope.rules.censored import Quantile, Sample, quantile
 from latscope.units import MS, US, S
 
 
@@ -104,3 +109,32 @@ def test_a_hard_minimum_is_never_rounded_up() -> None:
 
 def test_a_thousand_microseconds_are_a_millisecond() -> None:
     assert duration(999_700, 1000) == "1.00 ms"
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, "—"),
+        (quantile([], 0.5), "—"),
+        (quantile([Sample(ns=2_345 * MS)], 0.5), "2345 ms"),
+        (quantile([Sample(ns=12_345 * MS)], 0.5), "12.35 s"),
+        (quantile([Sample(ns=12_349 * MS, censored=True)], 0.5), "> 12.34 s"),
+        (quantile([Sample(ns=1_999 * US, censored=True)], 0.5), "> 1.9 ms"),
+        (quantile([Sample(ns=0, censored=True)], 0.5), "—"),
+    ],
+)
+def test_a_quantile_or_its_lower_limit(found: Quantile | None, said: str) -> None:
+    """A limit is rounded down, and above nothing it is none."""
+    assert shown_quantile(found, MS // 10, None) == said
+
+
+def test_an_interval_is_rounded_outward() -> None:
+    """An end that is not known is left open; without an estimate there is no interval."""
+    known = quantile([Sample(ns=at * MS + 400 * US) for at in range(1000, 1100)], 0.5)
+    assert interval(known, MS // 10, None) == "1041–1059"
+    assert interval(known, MS // 10, "s") == "1.04–1.06"
+    assert interval(replace(known, high_ns=None), MS // 10, None) == "≥ 1041"
+    assert interval(replace(known, low_ns=None), MS // 10, None) == "≤ 1059"
+    assert interval(replace(known, low_ns=None, high_ns=None), MS // 10, None) == ""
+    assert interval(replace(known, ns=None), MS // 10, None) == ""
+    assert interval(None, MS // 10, None) == ""

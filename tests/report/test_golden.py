@@ -16,10 +16,12 @@ from rich.text import Text
 
 from latscope.attribution.model import Attribution
 from latscope.attribution.owners import OWNERS_TABLE
+from latscope.recording import Sample
 from latscope.report.summary import summary
 from latscope.report.table import owners_lines, summary_lines
 from latscope.report.terminal import call_lines
 from latscope.report.view import call_view
+from latscope.units import MS, S
 
 from . import samples
 
@@ -40,6 +42,21 @@ def groups(width: int, colours: bool) -> Iterable[Text]:
     return summary_lines(summary(calls), width=width, colours=colours)
 
 
+def many(width: int, colours: bool) -> Iterable[Text]:
+    """A hundred calls of which 20 were left and 3 refused; some of another model, sampled."""
+    calls = [
+        replace(call, wall_ns=call.wall_ns + 7 * at * MS, first_token_ns=300 * MS + 3 * at * MS)
+        for at in range(77)
+        for call in [samples.reported_call()]
+    ]
+    left = samples.attribution([samples.piece(S, "queue|prefill")], None)
+    calls += [replace(left, status="cancelled", headers_ns=None)] * 20
+    calls += [replace(samples.refused_call(), model="tiny")] * 3
+    sampling = Sample(rate=0.1, why="random")
+    calls += [replace(samples.blind_call(), model="vendor", sample=sampling)] * 12
+    return summary_lines(summary(calls), width=width, colours=colours)
+
+
 def owners(width: int, colours: bool) -> Iterable[Text]:
     return owners_lines(OWNERS_TABLE, width=width, colours=colours)
 
@@ -53,6 +70,7 @@ PICTURES: dict[str, Draw] = {
     "retried": waterfall(samples.retried_call()),
     "long": waterfall(samples.long_call()),
     "summary": groups,
+    "many": many,
     "owners": owners,
 }
 

@@ -57,29 +57,112 @@ def test_the_length_says_which_fields_are_there(
     length: int, figures: tuple[int | None, ...]
 ) -> None:
     """Longer structs of later kernels and shorter ones of earlier read alike; times are ns."""
-    info = decode(raw(length, **FIELDS), "connect")
+    info = decode(raw(length, **FIELDS), "connect", 7, system="linux")
     assert info is not None
-    assert info.at == "connect"
+    assert (info.at, info.at_ns) == ("connect", 7)
     assert (info.rtt_ns, info.rttvar_ns, info.min_rtt_ns, info.rcv_ooopack) == figures
 
 
 @pytest.mark.parametrize("length", [0, 1, 8, 71, 72, 75])
 def test_a_buffer_without_a_round_trip_is_nothing(length: int) -> None:
     """Null, and no error."""
-    assert decode(raw(length, **FIELDS), "end") is None
+    assert decode(raw(length, **FIELDS), "end", system="linux") is None
 
 
 UNKNOWN = [
-    ({"min_rtt": 0xFFFFFFFF, "rtt": 5, "rttvar": 0}, TcpInfo(at="end", rtt_ns=5000, rttvar_ns=0)),
-    ({"min_rtt": 0, "rtt": 0, "rttvar": 250_000}, TcpInfo(at="end")),
-    ({"min_rtt": 7, "rtt": 0xFFFFFFFF}, TcpInfo(at="end", min_rtt_ns=7000)),
+    ({"min_rtt": 0xFFFFFFFF, "rtt": 5, "rttvar": 0}, (5000, 0, None)),
+    ({"min_rtt": 0, "rtt": 0, "rttvar": 250_000}, (None, None, None)),
+    ({"min_rtt": 7, "rtt": 0xFFFFFFFF}, (None, None, 7000)),
 ]
 
 
-@pytest.mark.parametrize(("fields", "info"), UNKNOWN)
-def test_what_the_kernel_does_not_know_is_null(fields: dict[str, int], info: TcpInfo) -> None:
+@pytest.mark.parametrize(("fields", "figures"), UNKNOWN)
+def test_what_the_kernel_does_not_know_is_null(
+    fields: dict[str, int], figures: tuple[int | None, ...]
+) -> None:
     """~0 is no minimum yet, 0 no sample; neither is printed as a time."""
-    assert decode(raw(200, **fields), "end") == info
+    info = decode(raw(200, **fields), "end", system="linux")
+    assert info is not None
+    assert (info.rtt_ns, info.rttvar_ns, info.min_rtt_ns) == figures
+
+
+SENDING = {"total_retrans": 2, "notsent_bytes": 4096, "busy": 90_000, "data_recv": 12}
+
+
+@pytest.mark.parametrize(
+    ("length", "figures"),
+    [
+        (232, (2, 4096, 90_000_000, 12_000_000)),
+        (176, (2, 4096, 90_000_000, 12_000_000)),
+        (175, (2, 4096, None, 12_000_000)),
+        (147, (2, None, None, 12_000_000)),
+        (103, (None, None, None, 12_000_000)),
+    ],
+)
+def test_what_was_sent_and_when_data_last_came(
+    length: int, figures: tuple[int | None, ...]
+) -> None:
+    """Segments sent again, bytes not sent yet, the time spent sending (from microseconds), and how
+    long ago data came (from milliseconds); 0 is a figure here, not an unknown."""
+    info = decode(raw(length, **SENDING), "sent", system="linux")
+    assert info is not None
+    found = (info.total_retrans, info.notsent_bytes, info.busy_ns, info.last_data_recv_ns)
+    assert found == figures
+    none = decode(raw(232), "sent", system="linux")
+    assert none is not None
+    assert (none.total_retrans, none.notsent_bytes, none.busy_ns) == (0, 0, 0)
+
+
+class Connection(ctypes.Structure):
+    """xnu's struct tcp_connection_info."""
+
+    _fields_ = (
+        *((f"byte{n}", U8) for n in range(4)),
+        *((name, U32) for name in ("options", "flags", "rto", "maxseg", "snd_ssthresh")),
+        *((name, U32) for name in ("snd_cwnd", "snd_wnd", "snd_sbbytes", "rcv_wnd", "rttcur")),
+        *((name, U32) for name in ("srtt", "rttvar", "tfo")),
+        *((name, U64) for name in ("txpackets", "txbytes", "txretransmitbytes", "rxpackets")),
+        *((name, U64) for name in ("rxbytes", "rxoutoforderbytes", "txretransmitpackets")),
+    )
+
+
+MAC = {"srtt": 31, "rttvar": 2, "maxseg": 1400, "rxoutoforderbytes": 1401}
+
+
+@pytest.mark.parametrize(
+    ("fields", "length", "info"),
+    [
+        (
+            MAC | {"txretransmitpackets": 4},
+            112,
+            TcpInfo(
+                at="gap",
+                at_ns=9,
+                rtt_ns=31_000_000,
+                rttvar_ns=2_000_000,
+                rcv_ooopack=2,
+                total_retrans=4,
+            ),
+        ),
+        (MAC, 100, TcpInfo(at="gap", at_ns=9, rtt_ns=31_000_000, rttvar_ns=2_000_000)),
+        (
+            {"srtt": 0, "maxseg": 0, "rxoutoforderbytes": 5},
+            112,
+            TcpInfo(at="gap", at_ns=9, total_retrans=0),
+        ),
+        (MAC, 51, None),
+    ],
+)
+def test_macos_counts_milliseconds_and_bytes(
+    fields: dict[str, int], length: int, info: TcpInfo | None
+) -> None:
+    """What is out of order becomes the fewest segments; under a millisecond is unknown."""
+    assert decode(bytes(Connection(**fields))[:length], "gap", 9, system="darwin") == info
+
+
+def test_another_system_tells_nothing() -> None:
+    """No layout known, no guess made."""
+    assert decode(raw(232, **FIELDS), "end", system="win32") is None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="struct tcp_info is Linux's")

@@ -67,7 +67,7 @@ def outside(
 ) -> Iterator[str]:
     """The segments whose true share lies outside their hard bounds by more than `slack`."""
     for name, was in shares.items():
-        least = sum(piece.ns for piece in pieces if piece.owner == name)
+        least = sum(piece.ns for piece in pieces if piece.sure and piece.owner == name)
         most = sum(piece.ns for piece in pieces if name in piece.candidates)
         if not least - slack <= was <= most + slack:
             yield f"{which} {name} was {was / MS:.3f} ms, not in {least / MS:.3f}..{most / MS:.3f}"

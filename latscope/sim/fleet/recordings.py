@@ -46,10 +46,13 @@ TURN: Ns = 20 * US
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """rtt_ns: round trip between client and server; metrics: whether the server states its own
-    queue, prefill and decode time, as vLLM does with --enable-per-request-metrics."""
+    """rtt_ns: round trip between client and server; jitter_ns: mean of what each token's way back
+    takes on top of it (exponential, in order, drawn by the call's name); metrics: whether the
+    server states its own queue, prefill and decode time, as vLLM does with
+    --enable-per-request-metrics."""
 
     rtt_ns: Ns = 0
+    jitter_ns: Ns = 0
     metrics: bool = False
 
 
@@ -143,6 +146,7 @@ def _answer(
     body = bytearray()
     reads: list[Read] = []
     asked = first_asked
+    dice = Random(f"{stamps.id}:jitter")
     for index, at in enumerate(stamps.tokens):
         before = len(body)
         if index == 0:
@@ -153,7 +157,8 @@ def _answer(
         if index == len(stamps.tokens) - 1:
             body += _tail(write, stamps, path, reason)
             stamps.terminal_end = len(body)
-        got = at + shift
+        late = round(dice.expovariate(1 / path.jitter_ns)) if path.jitter_ns else 0
+        got = max(at + shift + late, asked if reads else 0)
         reads.append(Read(min(asked, got), got, len(body) - before, len(body)))
         asked = got + TURN
     return bytes(body), tuple(reads)
