@@ -9,7 +9,7 @@ from random import Random
 from statistics import fmean, median
 
 from latscope.attribution.learn import learn_from
-from latscope.attribution.observe import EARLY_STEPS, Observation
+from latscope.attribution.observe import EARLY_STEPS, Observation, jitter
 from latscope.attribution.profile import Profile
 from latscope.sim.fleet.arrivals import Workload, drawn
 from latscope.sim.fleet.engine import Cost, Fleet, Run, simulate
@@ -23,6 +23,8 @@ PROBES = 0.02
 """Load of spaced single calls: hardly any two of them meet."""
 CALLS, SAMPLE, PROBED = 450, 300, 60
 FRONT: Ns = 3 * MS
+WAYS: tuple[Ns, ...] = (0, 300 * US, MS, 3 * MS)
+"""Mean lateness of tokens on their way, an endpoint each in turn."""
 JITTER = (1.5, 1.0 * MS)
 """Shape and scale of the gamma-distributed lateness of a way that shows no response head."""
 
@@ -178,23 +180,34 @@ class Cell:
     calls: tuple[Known, ...]
 
 
-def known_calls(world: World, run: Run) -> Iterator[Known]:
-    """The traced calls of a run. The observation is what `observe` makes of the call's recording (a
-    test compares them); going through text for it would take a hundred times as long."""
+def known_calls(world: World, run: Run, way: Ns = 0) -> Iterator[Known]:
+    """The traced calls of a run; way: mean lateness of a token on its way. The observation is what
+    `observe` makes of the call's recording (a test compares them); going through text for it would
+    take a hundred times as long."""
     table = run.table
     for number in run.traced:
-        tokens = run.tokens[number]
+        tokens = _late(run.tokens[number], way, Random(f"{number}:way"))
+        late = tokens[0] - run.tokens[number][0]
         queue = table.scheduled_ns[number] - table.arrival_ns[number]
         prefill = table.first_token_ns[number] - table.scheduled_ns[number]
         cached = table.cached_tokens[number]
         uncached = table.prompt_tokens[number] - cached
         yield Known(
-            row=_row(table.arrival_ns[number], uncached, cached, queue + prefill, tokens),
+            row=_row(table.arrival_ns[number], uncached, cached, queue + prefill + late, tokens),
             queue_ns=queue,
             prefill_ns=prefill,
             floor_ns=_idle_ns(world, uncached, cached),
             e2e_ns=table.last_token_ns[number] - table.arrival_ns[number],
         )
+
+
+def _late(tokens: Sequence[Ns], way: Ns, dice: Random) -> list[Ns]:
+    """The tokens as they arrive, in order, each late by chance."""
+    found: list[Ns] = []
+    for at in tokens:
+        late = round(dice.expovariate(1 / way)) if way else 0
+        found.append(max(at + late, found[-1] if found else 0))
+    return found
 
 
 def _row(arrival: Ns, uncached: int, cached: int, engine: Ns, tokens: Sequence[Ns]) -> Observation:
@@ -215,6 +228,7 @@ def _row(arrival: Ns, uncached: int, cached: int, engine: Ns, tokens: Sequence[N
         tokens_per_chunk=1.0,
         in_flight=None,
         early_ns=round(fmean(near)) if paced else None,
+        jitter_ns=jitter(gaps),
         server="uvicorn",
     )
 
@@ -245,7 +259,8 @@ def cells(world: World, seed: int) -> list[Cell]:
     def served(load: float, calls: int, sample: int) -> tuple[Known, ...]:
         trace = sampled(calls, sample, seed)
         workload = world.workload(seed, load * most, calls)
-        return tuple(known_calls(world, simulate(world.fleet, drawn(workload), trace=trace)))
+        run = simulate(world.fleet, drawn(workload), trace=trace)
+        return tuple(known_calls(world, run, WAYS[(seed + WORLDS.index(world)) % len(WAYS)]))
 
     probes = served(PROBES, PROBED, PROBED)
     loads = {load: served(load, CALLS, SAMPLE) for load in LOADS}

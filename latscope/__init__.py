@@ -18,11 +18,13 @@ _HOME = {
     "Client": "latscope.middleware.clients",
     "JSONLSink": "latscope.export.jsonl",
     "LatscopeError": "latscope.errors",
+    "Profile": "latscope.attribution.profile",
     "Recording": "latscope.recording",
     "Timeline": "latscope.timeline",
     "attribute": "latscope.attribution",
     "flush": "latscope.middleware",
     "instrument": "latscope.middleware",
+    "learn": "latscope.attribution.learn",
     "read": "latscope.documents.recordings",
     "recent": "latscope.middleware",
     "tags": "latscope.middleware",
@@ -46,7 +48,9 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from latscope.attribution import attribute as attribute
+    from latscope.attribution.learn import learn as learn
     from latscope.attribution.model import Attribution as Attribution
+    from latscope.attribution.profile import Profile as Profile
     from latscope.documents.recordings import read as read
     from latscope.errors import LatscopeError as LatscopeError
     from latscope.export.jsonl import JSONLSink as JSONLSink

@@ -207,9 +207,10 @@ class ServerSpan:
     not ours, so only lengths and the distance between spans of one service mean anything.
 
     source: whose names the attributes are (`vllm.otel`, `sglang.otel`, `trtllm.otel`, `gen_ai.otel`
-    for an engine that is not known; empty for a span that only lies on the way: a hop's). start_unix_ns: the span's own start. attributes: numbers
-    and short names of its timing and usage fields, never content. joined: what tied it to the call
-    (`parent`, `chain`, `response_id`, `request_id`, `time`).
+    for an engine that is not known; empty for a span that only lies on the way: a hop's).
+    start_unix_ns: the span's own start. attributes: numbers and short names of its timing and usage
+    fields, never content. joined: what tied it to the call (`parent`, `chain`, `response_id`,
+    `request_id`, `time`).
     """
 
     name: str

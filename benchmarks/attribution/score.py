@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from statistics import median
 
-from latscope.attribution.model import SEGMENTS, Attribution
+from latscope.attribution.model import SEGMENTS, Attribution, Segment
 from latscope.attribution.observe import Observation
 from latscope.units import Ns
 
@@ -124,8 +124,10 @@ def _winner(tally: Tally, said: str | None, was: Mapping[str, Ns]) -> None:
 
 
 def _first(call: Attribution) -> str | None:
-    """The larger of queue and prefill before the first token, null while their intervals overlap:
-    the same word the tool prints (`dominant_ttft`), asked of these two alone."""
+    """The larger of queue and prefill before the first token: the word the tool prints
+    (`dominant_ttft`), or where it names another segment or none, that of their intervals."""
+    if call.dominant_ttft in ("queue", "prefill"):
+        return call.dominant_ttft
     queue, prefill = call.segment("queue"), call.segment("prefill")
     for one, other in ((queue, prefill), (prefill, queue)):
         if (one.ttft_low_ns or 0) > (other.ttft_high_ns or 0):
@@ -153,9 +155,10 @@ def _covered(split: Sequence[Judged]) -> tuple[list[bool], list[float]]:
     """Of each interval of queue and prefill that rests on a profile: does it cover the truth; and
     how wide it is against all the time that was to be split."""
     covered, widths = [], []
+    names: tuple[Segment, ...] = ("queue", "prefill")
     for one in split:
-        for name in ("queue", "prefill"):
-            share = one.call.segment(name)  # type: ignore[arg-type]
+        for name in names:
+            share = one.call.segment(name)
             low, high = share.bounds_ns
             if share.provenance in ("inferred", "probed") and high > low:
                 covered.append(share.low_ns - SLACK <= one.e2e[name] <= share.high_ns + SLACK)
@@ -164,7 +167,7 @@ def _covered(split: Sequence[Judged]) -> tuple[list[bool], list[float]]:
 
 
 def _held(one: Judged) -> bool:
-    shares = {share.name: share.bounds_ns for share in one.call.segments}
+    shares: dict[str, tuple[Ns, Ns]] = {s.name: s.bounds_ns for s in one.call.segments}
     return all(
         shares[name][0] - SLACK <= ns <= shares[name][1] + SLACK for name, ns in one.e2e.items()
     )

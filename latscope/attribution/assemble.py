@@ -1,5 +1,6 @@
 """The attribution's record: what was found of a call, in the contract's words."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from latscope.attribution.lead import Known
@@ -11,6 +12,7 @@ from latscope.attribution.model import (
     Instrument,
     Piece,
     ReportedFigure,
+    Segment,
     ServiceTier,
     Stall,
 )
@@ -41,8 +43,8 @@ def assemble(call: Recording, found: Found) -> Attribution:
     """One keyword a line of `latscope.attribution/1`."""
     basis, pieces, to_first = found.basis, found.pieces, found.to_first
     t, mode, steps = basis.timeline, basis.mode, basis.pace
-    winner, able = dominant(pieces)
-    first_winner = None if to_first is None else dominant(to_first)[0]
+    winner, able = _winner(pieces, found.known)
+    first_winner = None if to_first is None else _winner(to_first, found.known)[0]
     request = call.request or {}
     headers = dict(call.attempts[-1].headers) if call.attempts else {}
     connection = call.attempts[-1].connection if call.attempts else None
@@ -115,6 +117,15 @@ def assemble(call: Recording, found: Found) -> Attribution:
         pieces=pieces,
         ttft_pieces=to_first,
     )
+
+
+def _winner(pieces: Sequence[Piece], known: Known) -> tuple[Segment | None, tuple[Segment, ...]]:
+    """The segment that dominates; where only queue and prefill are left to decide between and a
+    profile leans to one of them, that one."""
+    winner, able = dominant(pieces)
+    if winner is None and set(able) == {"queue", "prefill"}:
+        winner = known.leader
+    return winner, able
 
 
 def _text(value: object) -> str | None:

@@ -15,14 +15,16 @@ from latscope.units import Ns, clamp
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
     """Estimates of the time before the first token. prefill_ns with its 90 % interval; decode_ns:
-    tokens never shown, with theirs; loose_ns: how much of it may have been delivery all the same.
-    What is left is queue. prefill_ns is null where nothing tells it from queue."""
+    tokens never shown, with theirs; way_ns: what the way's jitter took; loose_ns: how much of it
+    may have been delivery all the same. What is left is queue. prefill_ns is null where nothing
+    tells it from queue."""
 
     prefill_ns: Ns | None
     prefill_low_ns: Ns = 0
     prefill_high_ns: Ns = 0
     decode_ns: Ns = 0
     decode_low_ns: Ns = 0
+    way_ns: Ns = 0
     loose_ns: Ns = 0
     provenance: Provenance
     evidence: tuple[str, ...]
@@ -43,7 +45,7 @@ def with_lead(pieces: Sequence[Piece], lead: Lead) -> tuple[Piece, ...]:
     slots = _slots(pieces, lead.loose_ns)
     orders = _orders(pieces, lead, sum(slot.piece.ns for slot in slots if slot.lead))
     told = lead.prefill_ns is not None
-    among = tuple(order.segment for order in orders) if told else ()
+    among = tuple(o.segment for o in orders if o.segment != "network") if told else ()
     for order in orders:
         _give(slots, order, lead, among)
     parts = (part for slot in slots for part in (slot.piece, *slot.given))
@@ -87,6 +89,10 @@ def _slots(pieces: Sequence[Piece], loose: Ns) -> list[_Slot]:
 def _orders(pieces: Sequence[Piece], lead: Lead, room: Ns) -> list[_Order]:
     """What to give, latest first. Prefill that is sure already counts against the estimate."""
     orders = []
+    way = min(lead.way_ns, lead.loose_ns)
+    if way:
+        orders.append(_Order("network", way, 0))
+        room = max(0, room - way)
     # More hidden decode than there was time for is a step time that does not hold: nothing is told.
     decode = lead.decode_ns if lead.decode_ns <= room else 0
     if decode:
@@ -111,6 +117,8 @@ def _give(slots: list[_Slot], order: _Order, lead: Lead, among: tuple[Segment, .
     left, low = order.ns, order.low
     for slot in reversed(slots):
         if not slot.lead or order.segment not in slot.piece.candidates:
+            continue
+        if order.segment == "network" and not slot.wide:
             continue
         take = min(left, slot.piece.ns)
         mine = 0 if slot.wide else min(low, take)

@@ -26,9 +26,10 @@ class Estimate:
     """The engine's interval of one call, split. All ns; *_low_ns, *_high_ns: the 90 % interval.
 
     total_ns: the interval itself, from the anchor to the first token. prefill_ns: scheduled to
-    first token, contention in it included; waiting_ns: the rest, the front end's share of the base
-    (front_ns) included; these two add up to total_ns. excess_ns: what an idle engine would not have
-    taken, contention and waiting alike; it overlaps both. floor_ns: what it would have taken.
+    first token, contention in it included; way_ns: the jitter of the way; waiting_ns: the rest, the
+    front end's share of the base (front_ns) included; these three add up to total_ns. excess_ns:
+    what an idle engine would not have taken, contention and waiting alike; it overlaps both.
+    floor_ns: what it would have taken.
     group: of the residuals the intervals come from; calibrated: whether there were any for it.
     dominant: the larger of queue and prefill, null while their inner intervals (60 %) overlap.
     """
@@ -41,6 +42,7 @@ class Estimate:
     waiting_ns: Ns
     waiting_low_ns: Ns
     waiting_high_ns: Ns
+    way_ns: Ns
     front_ns: Ns
     excess_ns: Ns
     excess_low_ns: Ns
@@ -54,10 +56,12 @@ class Estimate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """The estimate without its intervals; scale_ns: the measure its errors are counted in; pad_ns:
-    how well the floor itself can be known at most; group: whose errors they are like."""
+    how well the floor itself can be known at most; way_ns: what of the interval the way's jitter
+    took, neither queue nor prefill; group: whose errors they are like."""
 
     anchor: Anchor
     total_ns: Ns
+    way_ns: Ns
     prefill_ns: Ns
     front_ns: Ns
     excess_ns: Ns
@@ -68,7 +72,7 @@ class Point:
 
     @property
     def waiting_ns(self) -> Ns:
-        return self.total_ns - self.prefill_ns
+        return self.total_ns - self.way_ns - self.prefill_ns
 
 
 def split(
@@ -97,6 +101,7 @@ def split(
         waiting_ns=point.waiting_ns,
         waiting_low_ns=waiting[0],
         waiting_high_ns=waiting[1],
+        way_ns=point.way_ns,
         front_ns=point.front_ns,
         excess_ns=point.excess_ns,
         excess_low_ns=excess[0],
@@ -122,18 +127,20 @@ def point_of(row: Observation, profile: Profile) -> Point | None:
     if floor is None or total is None:
         return None
     least = floor.terms.at(row.uncached, row.cached)
-    excess = max(0, total - least)
+    way = min(row.jitter_ns, max(0, total - least))
+    excess = max(0, total - least - way)
     front = front_of(profile, floor)
     shared = _contention(row, profile, floor, excess)
     return Point(
         anchor=floor.anchor,
         total_ns=total,
-        prefill_ns=clamp(least - front + shared, 0, total),
+        prefill_ns=clamp(least - front + shared, 0, total - way),
+        way_ns=way,
         front_ns=min(front, total),
         excess_ns=excess,
         floor_ns=least,
-        scale_ns=floor.noise_ns + least // 50 + min(excess, least),
-        pad_ns=floor.noise_ns + least // 100,
+        scale_ns=floor.noise_ns + row.jitter_ns + least // 50 + min(excess, least),
+        pad_ns=floor.noise_ns + row.jitter_ns + least // 50,
         group=_group(profile, floor, excess / max(1, least), shared / max(1, excess)),
     )
 
@@ -146,12 +153,12 @@ def time_of(row: Observation, anchor: Anchor) -> Ns | None:
 def front_of(profile: Profile, floor: Floor) -> Ns:
     """What of the floor's base is no prefill. An idle engine takes one step for the shortest
     prompt; the rest of the base is the front end's and the delivery's. A floor learnt from traffic
-    may hold company's share, too, so only what exceeds two steps is taken for front end there.
+    may hold company's share, too: there the step counts half as much again.
     Without a known step nothing tells: all of it counts as prefill."""
     step = profile.step
     if step is None:
         return 0
-    steps = 1 if profile.provenance == "probed" else 2
+    steps = 1.0 if profile.provenance == "probed" else 1.5
     own = steps * step.base_ns * max(1.0, profile.tokens_per_chunk or 1.0)
     return max(0, round(floor.terms.base_ns - own))
 

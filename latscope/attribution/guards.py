@@ -16,6 +16,9 @@ from latscope.units import MS, Ns
 MIN_CALLS = 12
 IDLE = 8
 """Calls near the floor that show it, at least."""
+CROWD = 2.5
+"""... and so many times as many as lie below it. A low quantile drawn through the thin end of a
+tail has hardly more calls around it than below; where an endpoint was idle there is a crowd."""
 NEAR = 1.5
 """Near: within so many units of noise, or within what idle calls may scatter."""
 LEVERAGE = 4.0
@@ -114,9 +117,10 @@ def _idle(fit: Fit, residuals: Sequence[float], noise: Ns) -> Guard:
     near = [u for u, r in zip(fit.uncached, residuals, strict=True) if abs(r) <= within]
     middle = median(fit.uncached)
     short, long = (sum(1 for u in near if side(u)) for side in (middle.__ge__, middle.__le__))
-    passed = len(near) >= IDLE and min(short, long) >= IDLE // 4
+    least = max(IDLE, round(CROWD * fit.tau * len(residuals)))
+    passed = len(near) >= least and min(short, long) >= IDLE // 4
     said = f"{len(near)} calls within {within / MS:.1f} ms of the floor"
-    more = "" if passed else f", {short} short and {long} long ones; {IDLE} of both kinds show it"
+    more = "" if passed else f", {short} short and {long} long ones; {least} of both kinds show it"
     return Guard(name="idle_evidence", passed=passed, detail=said + more)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from latscope.attribution.profile import Residual
 from latscope.units import Ns, clamp
 
-LEVELS = {"prefill": 0.93, "queue": 0.93, "excess": 0.95, "lean": 0.6}
+LEVELS = {"prefill": 0.92, "queue": 0.92, "excess": 0.95, "lean": 0.6}
 """What an interval made of each quantity's residuals covers of those residuals. Those printed as
 90 % are made of a little more, since an endpoint nobody has seen differs from those of the lab;
 `lean` is the inner interval of prefill that says which of two segments is the larger."""

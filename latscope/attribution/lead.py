@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from latscope.attribution.estimate import Lead
 from latscope.attribution.excess import Estimate, split
 from latscope.attribution.figures import Figures
-from latscope.attribution.model import LoadExcess
+from latscope.attribution.model import LoadExcess, Segment
 from latscope.attribution.observe import endpoint_of, observe, wall_s
 from latscope.attribution.pace import Pace
 from latscope.attribution.profile import Profile
@@ -20,9 +20,11 @@ from latscope.units import MS, Ns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """lead: what to lay on the partition, null when nothing is known; flags: what a reader must
-    know of it."""
+    """lead: what to lay on the partition, null when nothing is known; leader: which of queue and
+    prefill took more, where that is likelier than their intervals can say; flags: what a reader
+    must know of it."""
 
+    leader: Segment | None = None
     lead: Lead | None = None
     excess: LoadExcess | None = None
     source: str | None = None
@@ -42,7 +44,8 @@ def known_of(
         lead = _lead(estimate, decode, least, profile)
     excess = None if estimate is None or profile is None else _excess(estimate, profile)
     source = None if estimate is None or profile is None else source_of(profile)
-    return Known(lead=lead, excess=excess, source=source, flags=flags)
+    leader = None if lead is None or estimate is None else estimate.dominant
+    return Known(leader=leader, lead=lead, excess=excess, source=source, flags=flags)
 
 
 def source_of(profile: Profile) -> str:
@@ -97,7 +100,8 @@ def _lead(estimate: Estimate | None, decode: Ns, least: Ns, profile: Profile | N
         prefill_high_ns=estimate.prefill_high_ns,
         decode_ns=decode,
         decode_low_ns=least,
-        loose_ns=max(MS, profile.floor.noise_ns),
+        way_ns=estimate.way_ns,
+        loose_ns=max(MS, profile.floor.noise_ns, 3 * estimate.way_ns),
         provenance=profile.provenance,
         evidence=(f"the floor of this endpoint, {source_of(profile)}",),
     )

@@ -1,7 +1,11 @@
 """What one call teaches of its endpoint: one row of figures a call, nothing of its content."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import sqrt
+from statistics import fmean, median
 
 from latscope.attribution.figures import figures_of
 from latscope.attribution.pace import Pace, pace
@@ -47,6 +51,8 @@ class Observation:
     prefill_ns: Ns | None = None
     early_ns: Ns | None = None
     """Mean time a token over the first steps after the first token: the engine's company then."""
+    jitter_ns: Ns = 0
+    """How late a read is on average for the way's sake, by the stream's own gaps: see `jitter`."""
     server: str | None = None
     """Product token of the Server header, lower case."""
 
@@ -70,7 +76,8 @@ def observe(
     transit = rtt // 2 if first is None else rtt  # of a call that was left, only the way there
     figures, _ = figures_of(t)
     cached = min(usage.cached_tokens or 0, prompt)
-    step, early = _steps(t, found)
+    steps = found or pace(t.arrivals)
+    step, early = _steps(t, steps)
     head = answer.headers_ns
     return Observation(
         key=(endpoint_of(recording), _model(recording, t), t.api or ""),
@@ -92,6 +99,7 @@ def observe(
         queue_ns=figures.queue_ns,
         prefill_ns=figures.prefill_ns,
         early_ns=early,
+        jitter_ns=jitter([after.at - before.at for before, after in pairwise(steps.bursts)]),
         server=t.path.server,
     )
 
@@ -106,10 +114,27 @@ def _teaches(recording: Recording, t: Timeline) -> bool:
     return whole and not t.hidden_reasoning and "one_read" not in t.flags
 
 
-def _steps(t: Timeline, found: Pace | None) -> tuple[Ns | None, Ns | None]:
+LEAST_GAPS = 8
+"""Gaps below which nothing is said of their jitter."""
+
+
+def jitter(gaps: Sequence[Ns]) -> Ns:
+    """How late reads are on average, from the gaps between them. A read that is late makes the gap
+    before it longer and the one after it shorter, a step that is long only the one: so lateness is
+    what neighbouring gaps share with opposite signs, the negative of their covariance (exponential
+    lateness has its mean for a deviation). Gaps that stand out are cut, they are no jitter."""
+    if len(gaps) < LEAST_GAPS:
+        return 0
+    middle = median(gaps)
+    spans = [min(gap, 3 * middle) for gap in gaps]
+    mean = fmean(spans)
+    shared = fmean((one - mean) * (next_ - mean) for one, next_ in pairwise(spans))
+    return round(sqrt(max(0.0, -shared)))
+
+
+def _steps(t: Timeline, p: Pace) -> tuple[Ns | None, Ns | None]:
     """Median time a token after the first, and the mean over the first few; null for a stream
     whose tokens did not come at a pace."""
-    p = found or pace(t.arrivals)
     if not p.paced:
         return None, None
     each = max(1.0, tokens_per_chunk(t) or 1.0)

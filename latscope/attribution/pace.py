@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from latscope.timeline import Arrival
 from latscope.units import MS, Ns
@@ -22,14 +23,13 @@ EVEN_SHARE = 0.8
 NEAR = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Burst:
-    """Token events that reached us together. at: when the burst's last read returned."""
+class Burst(NamedTuple):
+    """Token events that reached us together. at: when the burst's last read returned; since: when
+    its first did."""
 
     at: Ns
     events: int
     since: Ns
-    """When its first read returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,14 +107,18 @@ def pace(arrivals: Sequence[Arrival]) -> Pace:
 
 def bursts(arrivals: Sequence[Arrival]) -> tuple[Burst, ...]:
     found: list[Burst] = []
-    for arrival in arrivals:
-        if found and arrival.at.width > 0:
-            found[-1] = Burst(arrival.at.latest, found[-1].events + 1, found[-1].since)
-        elif found and found[-1].at == arrival.at.latest:
-            found[-1] = Burst(found[-1].at, found[-1].events + 1, found[-1].since)
-        else:
-            found.append(Burst(arrival.at.latest, 1, arrival.at.latest))
-    return tuple(found)
+    at = since = -1
+    events = 0
+    for arrival in arrivals:  # in plain steps: every token of every call passes here
+        span = arrival.at
+        latest = span.latest
+        if events and (latest == at or latest > span.earliest):
+            at, events = latest, events + 1
+            continue
+        if events:
+            found.append(Burst(at, events, since))
+        at, since, events = latest, latest, 1
+    return (*found, Burst(at, events, since)) if events else ()
 
 
 def _even(found: Sequence[Burst]) -> bool:

@@ -82,24 +82,26 @@ def quiet(arrivals: Sequence[Arrival]) -> bool:
 def beats(arrivals: Sequence[Arrival]) -> tuple[Beat, ...]:
     """The arrivals, those that came together as one."""
     times = [arrival.at.latest for arrival in arrivals]
-    gaps = sorted(after - at for at, after in pairwise(times) if after - at > TOGETHER)
+    gaps = sorted(gap for at, after in pairwise(times) if (gap := after - at) > TOGETHER)
     within = max(TOGETHER, round(A_STEP * gaps[3 * len(gaps) // 4])) if gaps else TOGETHER
-    found: list[Beat] = []
-    begin = 0
-    for index in range(1, len(times) + 1):
-        if index == len(times) or times[index] - times[begin] > within:
-            found.append(_beat(arrivals[begin:index]))
-            begin = index
-    return tuple(found)
+    begins = [0]
+    since = times[0]
+    for index, at in enumerate(times):
+        if at - since > within:
+            begins.append(index)
+            since = at
+    ends = [*begins[1:], len(times)]
+    return tuple(_beat(arrivals, begin, end) for begin, end in zip(begins, ends, strict=True))
 
 
-def _beat(together: Sequence[Arrival]) -> Beat:
-    first, last = together[0], together[-1]
+def _beat(arrivals: Sequence[Arrival], begin: int, end: int) -> Beat:
+    first, last = arrivals[begin], arrivals[end - 1]
+    at, tokens = first.at.latest, first.tokens
     if first is last:
-        return Beat(first.at.latest, first.at.latest, 1, first.tokens, first.offset)
-    told = [arrival.tokens for arrival in together if arrival.tokens is not None]
-    tokens = sum(told) if len(told) == len(together) else None
-    return Beat(first.at.latest, last.at.latest, len(together), tokens, last.offset)
+        return Beat(at, at, 1, tokens, first.offset)
+    told = [one.tokens for one in arrivals[begin:end] if one.tokens is not None]
+    tokens = sum(told) if len(told) == end - begin else None
+    return Beat(at, last.at.latest, end - begin, tokens, last.offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from latscope.timeline import Timeline
 VLLM_FIRST = {"chat": "0.25.0", "completions": "0.25.0", "responses": "0.31.0"}
 """First vLLM release whose --enable-per-request-metrics covers the API (read in the releases)."""
 
-RECORD = "record about 50 calls of mixed prompt length (for a later version to learn from)"
-CALIBRATE = "latscope calibrate (in a later version)"
+RECORD = "record about 50 calls of mixed prompt length: explain learns from them"
+CALIBRATE = "latscope calibrate, then explain or probe with --profile"
 
 
 def would_split(timeline: Timeline, mode: Mode, candidates: tuple[Segment, ...]) -> tuple[str, ...]:

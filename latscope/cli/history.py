@@ -139,7 +139,7 @@ def _observed(files: Sequence[str], progress: Progress) -> Iterator[tuple[str, O
                     every *= 2
                 if number % every:
                     continue
-                if number % 100 == 0:
+                if number and number % 100 == 0:
                     progress.reached(f"{counted(number, 'call')} looked at for their history")
                 row = observe(recording, build(recording))
                 if row is not None:

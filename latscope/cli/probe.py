@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from latscope.attribution.model import Attribution
+from latscope.cli.history import History, profiles
 from latscope.cli.output import Progress, json_line, open_sink, say, screen, talk
 from latscope.cli.probing import Sizes, ask_of, load_of, prompts_of, second_ask_of
 from latscope.documents import series
@@ -60,6 +61,13 @@ from latscope.timeline.build import path_of
 @click.option(
     "--metrics", metavar="URL", help="Read the server's Prometheus page beside the calls."
 )
+@click.option(
+    "--profile",
+    "profile_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What is known of an endpoint (latscope calibrate -o).",
+)
 @click.option("--no-rtt-probe", is_flag=True, help="Measure no round trips beside the streams.")
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Append recordings.")
 @click.option("--json", "as_json", is_flag=True, help="One attribution a line, nothing else.")
@@ -81,6 +89,7 @@ def probe_command(target: str, as_json: bool, save: Path | None, **given: Any) -
         second=second,
         load=load,
         seed=given["seed"],
+        history=History(given=profiles(given["profile_files"])),
         sink=open_sink(save),
         as_json=as_json,
         compare_out=_writable(given["compare_out"]),
@@ -129,6 +138,7 @@ class _Session:
     second: Ask | None
     load: Load
     seed: int
+    history: History
     sink: JSONLSink | None
     as_json: bool
     compare_out: Path | None
@@ -145,7 +155,7 @@ class _Session:
     progress: Progress = field(default_factory=Progress)
 
     def take(self, result: Result) -> None:
-        found = outcome(result, self.load.timeout_s)
+        found = outcome(result, self.load.timeout_s, self.history.profile_of)
         if found.lost_model:
             self.lost_model = result.ask
         if found.recording is not None and self.sink is not None:

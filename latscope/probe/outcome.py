@@ -1,9 +1,11 @@
 """A probe's call from what was captured to what is shown: masked, attributed, judged."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from latscope.attribution import attribute
 from latscope.attribution.model import Attribution
+from latscope.attribution.profile import Profile
 from latscope.middleware.pipeline import finish
 from latscope.probe.run import Result
 from latscope.probe.trouble import eaten, eaten_line, trouble, unknown_model
@@ -27,10 +29,18 @@ class Outcome:
         return self.trouble is None
 
 
-def outcome(result: Result, timeout_s: float) -> Outcome:
+def outcome(
+    result: Result,
+    timeout_s: float,
+    profile_of: Callable[[Recording], Profile | None] | None = None,
+) -> Outcome:
+    """profile_of: what is known of the endpoint a call went to, where anything is."""
     ask = result.ask
     recording = finish(result.recording) if result.recording is not None else None
-    call = attribute(recording) if recording is not None else None
+    call = None
+    if recording is not None:
+        profile = profile_of(recording) if profile_of is not None else None
+        call = attribute(recording, profile=profile)
     said = trouble(result, call, timeout_s)
     if said is None and (call is None or call.status != "complete"):
         said = f"{ask.target.url}: the call did not complete"

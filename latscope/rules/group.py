@@ -7,6 +7,7 @@ one says nothing of how long an answer takes and is counted apart.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Literal, TypeAlias
 
 from latscope.attribution.model import SEGMENTS, Attribution, Segment
@@ -218,9 +219,11 @@ def slope(
     where it cannot be told. A call for which `along` is null is left out."""
     calls = list(calls)
     streams = _streams(calls)
-    place = along or _begun
-    found = [(place(call), _sample(call, of, streams)) for call in sorted(calls, key=_begun)]
-    known = [(x, sample) for x, sample in found if x is not None and sample is not None]
+    known = []
+    for at, call in sorted(((_begun(call), call) for call in calls), key=itemgetter(0)):
+        x, sample = at if along is None else along(call), _sample(call, of, streams)
+        if x is not None and sample is not None:
+            known.append((x, sample))
     return trend([x for x, _ in known], [sample for _, sample in known])
 
 

@@ -89,7 +89,7 @@ def test_what_the_base_holds_beyond_steps_is_the_front_end() -> None:
     heavy = replace(FLOOR, terms=Terms(base_ns=30.0 * MS, linear_ns=40.0 * US))
     learnt = replace(PROFILE, floor=heavy)
     probed = replace(learnt, provenance="probed")
-    for profile, front in ((learnt, 14 * MS), (probed, 22 * MS)):
+    for profile, front in ((learnt, 18 * MS), (probed, 22 * MS)):
         one = split(row(0, 500, 50 * MS), profile, TABLE)
         assert one is not None
         assert (one.front_ns, one.waiting_ns) == (front, front)
@@ -140,14 +140,14 @@ def test_an_endpoints_own_residuals_come_first() -> None:
 
 
 def test_no_interval_is_narrower_than_the_floor_is_known() -> None:
-    """Its noise and one per cent of it, to either side."""
+    """Its noise and two per cent of it, to either side."""
     sharp = {
         f"{quantity}/any": Residual(low=0.0, high=0.0, n=500)
         for quantity in ("prefill", "queue", "excess", "lean")
     }
     one = split(row(0, 500, 128 * MS), PROFILE, sharp)
     assert one is not None
-    pad = MS + 28 * MS // 100
+    pad = MS + 28 * MS // 50
     assert (one.prefill_low_ns, one.prefill_high_ns) == (28 * MS - pad, 28 * MS + pad)
     assert (one.waiting_low_ns, one.waiting_high_ns) == (100 * MS - pad, 100 * MS + pad)
     assert (one.excess_low_ns, one.excess_high_ns) == (100 * MS - pad, 100 * MS + pad)

@@ -499,7 +499,12 @@ def test_every_cause_has_its_row() -> None:
 def test_stalls_are_given_in_the_attributions_words() -> None:
     (one,) = attributed(arriving(paused(steady(), AT, 300))).stalls
     assert (one.at_ns, one.ns, one.cause) == (860 * MS, 300 * MS, "server_pause")
-    assert one.confidence == CONFIDENCE["server_pause"]
+    assert one.confidence == CONFIDENCE["server_pause"][False]
+
+
+def test_a_probe_makes_a_pause_surer() -> None:
+    blind = arriving(paused(steady(), AT, 300))
+    assert only(probed(blind, lambda _: RTT)).confidence > only(blind).confidence
 
 
 def test_a_stream_that_stands_still_at_its_start_has_a_schedule() -> None:

@@ -42,6 +42,8 @@ def test_nested_values_have_the_contracts_shape() -> None:
         "parts",
         "owner",
         "lever",
+        "ttft_low_ns",
+        "ttft_high_ns",
     ]
     engine = {"name": "engine", "ns": 180_200_000, "bounds_ns": [180_200_000] * 2}
     assert queue["parts"][1] == {**engine, "provenance": "reported"}
