@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test lint types arch format check coverage engines engines-smoke lab twin bench-stamps bench-fleet bench-wire clean
+.PHONY: help demo test lint types arch format check coverage engines engines-smoke lab twin bench-attribution bench-cost bench-fleet bench-stalls bench-stamps bench-wire intervals clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -67,6 +67,19 @@ lab: $(VENV)/dev ## the lab: real network paths and real proxies (root, Debian p
 bench-stamps: $(VENV)/dev ## the hard bounds against a real vLLM's own stamps
 	$(BIN)/python tests/engines/install.py vllm
 	$(BIN)/python benchmarks/stamps.py
+
+bench-attribution: $(VENV)/dev ## the scoreboard: half B of the lab and a real vLLM, five baselines beside
+	$(BIN)/python tests/engines/install.py vllm
+	$(BIN)/python -m benchmarks.attribution
+
+bench-stalls: $(VENV)/dev ## injected stalls over a real network path (root): found, and their causes
+	$(BIN)/python benchmarks/stalls.py
+
+bench-cost: $(VENV)/dev ## what an attribution costs on one core
+	$(BIN)/python benchmarks/cost.py
+
+intervals: $(VENV)/dev ## write latscope/attribution/profiles/residuals.py anew from half A of the lab
+	$(BIN)/python -m benchmarks.intervals --jobs 2
 
 bench-fleet: $(VENV)/dev ## how many calls a second the fleet simulator gets done
 	$(BIN)/python benchmarks/fleet.py

@@ -15,7 +15,7 @@ from latscope.attribution.profile import Profile
 from latscope.attribution.stalls import find
 from latscope.attribution.window import Basis
 from latscope.recording import Recording, ServerSpan
-from latscope.timeline import build
+from latscope.timeline import Timeline, build
 from latscope.units import Ns
 
 
@@ -37,7 +37,17 @@ def attribute(
     """
     if spans:
         call = replace(call, spans=(*call.spans, *spans))
-    timeline = build(call)
+    return attribute_timeline(call, build(call), profile=profile, mode=mode)
+
+
+def attribute_timeline(
+    call: Recording,
+    timeline: Timeline,
+    *,
+    profile: Profile | None = None,
+    mode: Mode | None = None,
+) -> Attribution:
+    """The same, of a call whose timeline is built already."""
     mode = mode or mode_of(call.target.host, timeline.path.server)
     figures, demoted = figures_of(timeline)
     steps = pace(timeline.arrivals)

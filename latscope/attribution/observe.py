@@ -111,7 +111,8 @@ def _teaches(recording: Recording, t: Timeline) -> bool:
         asked = bool((recording.request or {}).get("stream"))
         return t.verdict == "cancelled" and (t.streamed or asked)
     whole = t.verdict == "complete" and t.streamed
-    return whole and not t.hidden_reasoning and "one_read" not in t.flags
+    kept = {"one_read", "replayed_answer"}.intersection(t.flags)
+    return whole and not t.hidden_reasoning and not kept
 
 
 LEAST_GAPS = 8

@@ -10,6 +10,8 @@ Without the probe a path that delays and a hop or server that flushes late leave
 `hold_or_delay`. The silence before the first token is none of this.
 """
 
+import sys
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -60,6 +62,13 @@ OVERLAP = 0.5
 """Share of a silence's excess that a piece of evidence must cover to be its cause."""
 ON_TIME = 0.25
 LEAST_SAMPLES = 8
+SHORT: Ns = 2 * MS
+"""Steps a shorter round trip apart cannot be told from one."""
+AT_ONCE: Ns = 3 * MS // 2
+LEAST_TIMER: Ns = 150 * MS
+"""No retransmission timer is much shorter than Linux's least, 200 ms."""
+SEGMENT = 1460
+"""Bytes of payload in a segment at most, over Ethernet."""
 LOST: Ns = 300 * MS
 """A probe that was still on its way so long after the silence was not kept, but lost."""
 GIVES_UP: Ns = 900 * MS
@@ -212,7 +221,7 @@ def _seen(timeline: Timeline, gap: Silence, bent: Bend, plan: Schedule) -> Seen:
         coarse=plan.coarse,
         client=client,
         part=part,
-        lost=lost or _out_of_order(timeline.evidence, gap),
+        lost=lost or _out_of_order(timeline.evidence, gap) or _restarted(timeline, gap),
         slow=slow,
     )
 
@@ -260,6 +269,24 @@ def _out_of_order(evidence: Evidence, gap: Silence) -> bool:
         more > count and at <= gap.at_ns + gap.step_ns and after >= gap.end_ns - MS
         for (at, count), (after, more) in pairwise(counted)
     )
+
+
+def _restarted(timeline: Timeline, gap: Silence) -> bool:
+    """Whether the stream came back as TCP does after its retransmission timer: one segment, and
+    much of the rest a round trip later, when that was acknowledged (RFC 5681, 3.1). What was merely
+    kept comes at once. An outage that loses all there is leaves nothing out of order."""
+    rtt = timeline.path.rtt_ns or 0
+    if rtt < SHORT or gap.excess_ns < LEAST_TIMER:
+        return False
+    came = [(one.at.latest, one.offset) for one in timeline.arrivals]
+    begin = bisect_left(came, (gap.end_ns, 0))
+    behind = bisect_right(came, (gap.end_ns + AT_ONCE, sys.maxsize))
+    if behind == len(came) or came[behind - 1][1] - came[begin - 1][1] > SEGMENT:
+        return False
+    next_ns = came[behind][0]
+    second = bisect_right(came, (next_ns + AT_ONCE, sys.maxsize)) - behind
+    later = (next_ns - gap.end_ns) / rtt
+    return 0.8 <= later <= 2.2 and second >= max(3, behind - begin)
 
 
 def _path(samples: Sequence[RttSample], gap: Silence) -> tuple[bool | None, bool]:

@@ -357,6 +357,46 @@ def test_a_snapshot_without_time_or_count_is_none(known: Any) -> None:
     assert only(replace(one, attempts=(bare,))).cause == "hold_or_delay"
 
 
+def restarted(first: int, later: float, ms: float = 400) -> list[float]:
+    """An outage: what comes first is so many tokens, the rest of what is due so much later."""
+    times = kept(steady(step=20), AT, ms)
+    return [
+        time + later if index >= AT + first and time < times[AT] + later else time
+        for index, time in enumerate(times)
+    ]
+
+
+def over(times: Sequence[float], rtt: float = 40.0) -> str:
+    return found(arriving(times, rtt_us=round(rtt * 1000)))[0].cause
+
+
+def test_a_stream_that_comes_back_by_the_retransmission_timer_was_lost() -> None:
+    """One segment, and the rest a round trip later; a byte more than a segment was no restart."""
+    assert over(restarted(6, 42)) == "loss"
+    assert over(restarted(6, 82)) == "loss"
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pytest.param(restarted(6, 0), id="at once"),
+        pytest.param(restarted(6, 10), id="too soon"),
+        pytest.param(restarted(6, 95), id="too late"),
+        pytest.param(restarted(11, 42), id="more than a segment"),
+        pytest.param(restarted(18, 42), id="most of it at once"),
+        pytest.param(restarted(3, 22, ms=120), id="shorter than any timer"),
+        pytest.param(kept(steady(step=20), N - 5, 400), id="nothing behind"),
+    ],
+)
+def test_what_comes_back_otherwise_was_kept(times: list[float]) -> None:
+    assert over(times) == "hold_or_delay"
+
+
+def test_without_a_round_trip_of_some_length_a_restart_cannot_be_seen() -> None:
+    assert over(restarted(6, 1.9), rtt=1.9) == "hold_or_delay"
+    assert found(arriving(restarted(6, 42), rtt_us=None))[0].cause == "hold_or_delay"
+
+
 def test_the_aftermath_of_a_slow_path_is_its_too() -> None:
     """The sender waits for acknowledgements once more: a silence of a round trip right behind."""
     times = kept(kept(steady(), AT, 300), AT + 8, 120)
