@@ -9,7 +9,7 @@ from random import Random
 from statistics import fmean, median
 
 from latscope.attribution.learn import learn_from
-from latscope.attribution.observe import EARLY_STEPS, Observation, jitter
+from latscope.attribution.observe import EARLY_STEPS, Observation, jitter2
 from latscope.attribution.profile import Profile
 from latscope.sim.fleet.arrivals import Workload, drawn
 from latscope.sim.fleet.engine import Cost, Fleet, Run, simulate
@@ -228,7 +228,7 @@ def _row(arrival: Ns, uncached: int, cached: int, engine: Ns, tokens: Sequence[N
         tokens_per_chunk=1.0,
         in_flight=None,
         early_ns=round(fmean(near)) if paced else None,
-        jitter_ns=jitter(gaps),
+        jitter2=jitter2(gaps),
         server="uvicorn",
     )
 

@@ -34,7 +34,7 @@ from typing import Any
 from latscope.attribution.pace import pace
 from latscope.attribution.stalls import CAUSES, Found, find
 from latscope.timeline import build
-from latscope.units import MS, Ns
+from latscope.units import MS, Ns, S
 from tests.lab import kernel
 from tests.lab.stalls.plans import KINDS, links, plans
 from tests.lab.stalls.play import Played, play
@@ -109,6 +109,10 @@ def played(half: str, faults: int, lanes: int) -> list[Played]:
         (link, plans(f"{seed} {index}", faults // lanes, link))
         for index, link in enumerate(links(half, seed, lanes))
     ]
+    lengths = [sum(plan.offsets[-1] for plan in lane) / S for _, lane in asked]
+    count = sum(len(lane) for _, lane in asked)
+    minutes = (max(lengths) + 30) / 60
+    print(f"{count} calls over {lanes} paths, about {minutes:.0f} minutes", file=sys.stderr)
     return play(asked)
 
 

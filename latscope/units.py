@@ -5,8 +5,7 @@ call), and every duration one between two of those. Integers make the conservati
 segments of a call add up to its wall time with nothing lost to rounding.
 """
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Ns: TypeAlias = int
 """Nanoseconds: an offset from the call's zero, or a duration."""
@@ -31,8 +30,7 @@ def clamp(value: Ns, low: Ns, high: Ns) -> Ns:
     return max(low, min(value, high))
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A time known only to lie in [earliest, latest], both offsets from the call's zero.
 
     A read that was asked for before its bytes arrived pins the arrival to one instant; a read that

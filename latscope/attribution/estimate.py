@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from latscope.attribution.model import Piece, Provenance, Segment
-from latscope.attribution.window import DELIVERED, LATE
+from latscope.attribution.window import DELIVERED, GAP, LATE
 from latscope.units import Ns, clamp
 
 
@@ -53,9 +53,10 @@ def with_lead(pieces: Sequence[Piece], lead: Lead) -> tuple[Piece, ...]:
 
 
 def _steady(piece: Piece, lead: Lead) -> Piece:
-    """After the first token a stream that keeps its pace was decoding, also while its last tokens
-    were on their way or the reader was late for some: so it counts where a profile is known."""
-    loose = {DELIVERED, LATE}.intersection(piece.evidence)
+    """After the first token a stream was decoding, also while its last tokens were on their way,
+    the reader was late for some, or a silence has no sign of anything else: so it counts where a
+    profile is known."""
+    loose = {DELIVERED, LATE, GAP}.intersection(piece.evidence)
     if lead.prefill_ns is None or not loose or piece.owner != "unattributed":
         return piece
     if not set(piece.candidates) <= {"decode", "network", "client"}:

@@ -127,7 +127,7 @@ def point_of(row: Observation, profile: Profile) -> Point | None:
     if floor is None or total is None:
         return None
     least = floor.terms.at(row.uncached, row.cached)
-    way = min(row.jitter_ns, max(0, total - least))
+    way = min(profile.jitter_ns, max(0, total - least))
     excess = max(0, total - least - way)
     front = front_of(profile, floor)
     shared = _contention(row, profile, floor, excess)
@@ -139,8 +139,8 @@ def point_of(row: Observation, profile: Profile) -> Point | None:
         front_ns=min(front, total),
         excess_ns=excess,
         floor_ns=least,
-        scale_ns=floor.noise_ns + row.jitter_ns + least // 50 + min(excess, least),
-        pad_ns=floor.noise_ns + row.jitter_ns + least // 50,
+        scale_ns=floor.noise_ns + profile.jitter_ns + least // 50 + min(excess, least),
+        pad_ns=floor.noise_ns + profile.jitter_ns + least // 50,
         group=_group(profile, floor, excess / max(1, least), shared / max(1, excess)),
     )
 

@@ -3,6 +3,7 @@ believe them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import sqrt
 from statistics import median
 
 from latscope.attribution.changes import newest_regime, quantile
@@ -259,6 +260,7 @@ def _profile(
         tokens=(min(fit.uncached), max(fit.uncached)),
     )
     chunks = [row.tokens_per_chunk for row in used if row.tokens_per_chunk is not None]
+    spread = [row.jitter2 for row in used if row.jitter2 is not None]
     heads = [row.head_ns for row in used if row.head_ns is not None]
     profile = Profile(
         endpoint=key[0],
@@ -275,6 +277,7 @@ def _profile(
         tokens_per_chunk=round(median(chunks), 3) if chunks else None,
         guards=guards,
         refused=None if failed is None else f"{failed.name}: {failed.detail}",
+        jitter_ns=round(sqrt(max(0.0, median(spread)))) if spread else 0,
         self_test=_self_test(used, fit),
         head_ns=round(quantile(heads, TAU)) if heads else None,
         excess_ns=_excess(fit) if failed is None else None,

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import sqrt
 from statistics import fmean, median
 
 from latscope.attribution.figures import figures_of
@@ -51,8 +50,9 @@ class Observation:
     prefill_ns: Ns | None = None
     early_ns: Ns | None = None
     """Mean time a token over the first steps after the first token: the engine's company then."""
-    jitter_ns: Ns = 0
-    """How late a read is on average for the way's sake, by the stream's own gaps: see `jitter`."""
+    jitter2: float | None = None
+    """Variance of how late reads are for the way's sake, by the stream's own gaps, ns squared; see
+    `jitter2`. Of one call alone it may come out negative: only many tell."""
     server: str | None = None
     """Product token of the Server header, lower case."""
 
@@ -99,7 +99,7 @@ def observe(
         queue_ns=figures.queue_ns,
         prefill_ns=figures.prefill_ns,
         early_ns=early,
-        jitter_ns=jitter([after.at - before.at for before, after in pairwise(steps.bursts)]),
+        jitter2=jitter2([after.at - before.at for before, after in pairwise(steps.bursts)]),
         server=t.path.server,
     )
 
@@ -115,22 +115,23 @@ def _teaches(recording: Recording, t: Timeline) -> bool:
     return whole and not t.hidden_reasoning and not kept
 
 
-LEAST_GAPS = 8
+LEAST_GAPS = 12
 """Gaps below which nothing is said of their jitter."""
 
 
-def jitter(gaps: Sequence[Ns]) -> Ns:
-    """How late reads are on average, from the gaps between them. A read that is late makes the gap
-    before it longer and the one after it shorter, a step that is long only the one: so lateness is
-    what neighbouring gaps share with opposite signs, the negative of their covariance (exponential
-    lateness has its mean for a deviation). Gaps that stand out are cut, they are no jitter."""
+def jitter2(gaps: Sequence[Ns]) -> float | None:
+    """The variance of the reads' lateness, from the gaps between them; null for a few gaps.
+
+    A gap is a step of the engine plus what its end was late, less what its start was. Of the
+    differences between neighbouring gaps those two apart share the lateness of one read, and of
+    the steps nothing: neither their scatter nor their drift. So their covariance is the lateness's
+    variance. Gaps that stand out are cut, they are no jitter."""
     if len(gaps) < LEAST_GAPS:
-        return 0
-    middle = median(gaps)
-    spans = [min(gap, 3 * middle) for gap in gaps]
-    mean = fmean(spans)
-    shared = fmean((one - mean) * (next_ - mean) for one, next_ in pairwise(spans))
-    return round(sqrt(max(0.0, -shared)))
+        return None
+    most = 3 * median(gaps)
+    spans = [min(gap, most) for gap in gaps]
+    turns = [after - before for before, after in pairwise(spans)]
+    return fmean(one * other for one, other in zip(turns, turns[2:], strict=False))
 
 
 def _steps(t: Timeline, p: Pace) -> tuple[Ns | None, Ns | None]:

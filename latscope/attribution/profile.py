@@ -135,6 +135,8 @@ class Profile:
     headers: HeaderPolicy
     rtt_ns: Ns | None
     tokens_per_chunk: float | None
+    jitter_ns: Ns = 0
+    """How late reads are on average for the way's sake, where the streams' gaps show it."""
     guards: tuple[Guard, ...] = ()
     refused: str | None = None
     cache_effect_ns: float | None = None

@@ -7,6 +7,7 @@ from latscope.attribution.pace import Gap
 from latscope.attribution.stages import Stages, stages
 from latscope.attribution.window import (
     DELIVERED,
+    GAP,
     LATE,
     UNPACED,
     Window,
@@ -143,7 +144,7 @@ def after_first(w: Window) -> list[Piece]:
 def _gap(w: Window, gap: Gap, ns: Ns) -> list[Piece]:
     """A gap in the stream. Where its cause is known it counts for whom that names as far as the
     tokens behind it stayed late; those that caught up had been decoded meanwhile."""
-    whole = unsplit(w, ns, {"decode", "network"}, "a gap in the stream", at=gap.start_ns)
+    whole = unsplit(w, ns, {"decode", "network"}, GAP, at=gap.start_ns)
     for found in w.stalls:
         owner = found.segment
         if found.at_ns >= gap.end_ns or found.end_ns <= gap.start_ns:
@@ -151,7 +152,7 @@ def _gap(w: Window, gap: Gap, ns: Ns) -> list[Piece]:
         if owner not in whole.candidates:
             return [replace(whole, would_split=tuple(filter(None, (found.would_split,))))]
         cost = min(found.cost_ns, ns) if owner != "decode" else ns
-        why = (f"a gap in the stream: {found.cause}",)
+        why = (f"{GAP}: {found.cause}",)
         mine = replace(whole, ns=cost, given=owner, part=found.part, evidence=why)
         rest = replace(whole, ns=ns - cost, given="decode", evidence=why)
         return [_trusted(mine, found.confidence), _trusted(rest, found.confidence)]

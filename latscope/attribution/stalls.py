@@ -78,7 +78,7 @@ CONFIDENCE: dict[Cause, tuple[float, float]] = {
     "server_pause": (0.8, 0.95),
     "hold": (0.95, 0.95),
     "delay": (0.95, 0.95),
-    "hold_or_delay": (0.85, 0.85),
+    "hold_or_delay": (0.9, 0.9),
     "loss": (0.95, 0.95),
     "client": (0.9, 0.9),
     "unsplit": (0.0, 0.0),

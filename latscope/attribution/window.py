@@ -12,6 +12,7 @@ from latscope.units import MS, Ns, clamp
 
 LATE = "the reader came late for bytes"
 
+GAP = "a gap in the stream"
 DELIVERED = "delivery of the last token"
 
 UNPACED: Ns = 100 * MS
@@ -148,4 +149,4 @@ def hidden_tokens(w: Window) -> int | None:
     output = w.timeline.usage.output_tokens
     if output is None or w.timeline.verdict != "complete":  # a message states 1 at its start
         return None
-    return max(0, output - sum(arrival.tokens or 1 for arrival in w.timeline.arrivals))
+    return max(0, output - w.timeline.shown_tokens)

@@ -164,7 +164,7 @@ def _usage(counts: Counts, frame: Frame, told: object) -> list[Event]:
         output_tokens=counts.get("output"),
         reasoning_tokens=counts.get("reasoning"),
     )
-    return [replace(event(frame, "usage"), usage=usage)]
+    return [event(frame, "usage")._replace(usage=usage)]
 
 
 BLOCKS: Mapping[Channel, tuple[str, str, str]] = {

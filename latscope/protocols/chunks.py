@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from latscope.protocols import reported
 from latscope.protocols.events import Event, EventKind, Facts, Milestone, Reported, Usage
 from latscope.protocols.fields import as_int, as_list, as_map, as_str, dig
 from latscope.protocols.reading import (
@@ -23,6 +24,7 @@ from latscope.protocols.reading import (
 from latscope.wire.frames import Frame
 
 Path: TypeAlias = tuple[str, ...]
+Envelope: TypeAlias = tuple[object, object, object, object]
 
 USAGE_PATHS: Mapping[str, tuple[Path, ...]] = {
     "input_tokens": (("prompt_tokens",), ("input_tokens",)),
@@ -47,17 +49,22 @@ USAGE_PATHS: Mapping[str, tuple[Path, ...]] = {
 """Where each count may lie in an OpenAI-like usage object; the first that is a count is taken."""
 
 
+_TELLING = (reported.KEYS | {"error", "x_groq", "prompt_progress"}) - {"usage"}
+"""Keys of a chunk that say more than its choices do."""
+
+
 @dataclass(slots=True)
 class State:
     """What one answer's decoder remembers.
 
-    counted: per choice, the output tokens its last usage stated; uncounted: choices that have
+    facts: those told last; envelope: the fields they were read from; counted: per choice, the output tokens its last usage stated; uncounted: choices that have
     written output in a chunk without usage, so the next usage stands for more than its own chunk;
     named: tool calls whose name has been seen; ids: the id a tool-call index stands for now;
     slots: outputs of the llama.cpp slots that have ended.
     """
 
     facts: Facts | None = None
+    envelope: Envelope | None = None
     choices: set[int] = field(default_factory=set)
     counted: dict[int, int] = field(default_factory=dict)
     uncounted: set[int] = field(default_factory=set)
@@ -68,8 +75,11 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How one API keeps a choice's output: pieces gives (channel, text) of each, blank the kind of
-    a choice without any, logprobs the number of tokens its logprobs list."""
+    """How one API keeps a choice's output: plain gives the (channel, text) of one that holds a
+    single string and no more, null of any other; pieces gives (channel, text) of each, blank the
+    kind of a choice without any, logprobs the number of tokens its logprobs list."""
+
+    plain: Callable[[dict[str, Any]], tuple[EventKind, str] | None]
 
     pieces: Callable[[State, int, dict[str, Any]], list[tuple[EventKind, str]]]
     blank: Callable[[dict[str, Any]], EventKind]
@@ -89,6 +99,9 @@ def usage_of(data: object) -> Usage | None:
 
 def chunk_events(shape: Shape, state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
     """The events of one chunk or body: error, each choice's output and finish, usage, done."""
+    plain = _plain(shape, state, frame, data)
+    if plain is not None:
+        return [plain]
     choices = [as_map(choice) for choice in as_list(data.get("choices"))]
     usage = _usage(state, data, choices)
     events = _errors(frame, data)
@@ -97,14 +110,39 @@ def chunk_events(shape: Shape, state: State, frame: Frame, data: dict[str, Any])
     for position, choice in enumerate(choices):
         events += _choice(shape, state, frame, choice, position, single)
     if usage is not None:
-        events.append(replace(event(frame, "usage"), usage=usage))
+        events.append(event(frame, "usage")._replace(usage=usage))
     figures = _figures(state, data)
     events = events or _bare(frame, data, figures)
     if frame.kind == "body" and events and not failed:
         events.append(event(frame, "done", name="body"))
     if "prompt_progress" in data and events:
-        events[0] = replace(events[0], milestone=_progress(data["prompt_progress"]))
+        events[0] = events[0]._replace(milestone=_progress(data["prompt_progress"]))
     return annotated(events, facts=_news(state, data), figures=figures)
+
+
+def _plain(shape: Shape, state: State, frame: Frame, data: dict[str, Any]) -> Event | None:
+    """The one event of a chunk that writes some output of one choice and says nothing else, as all
+    but a few of a stream do; null for any other. A short cut: the long way makes the same event."""
+    choices = data.get("choices")
+    if type(choices) is not list or len(choices) != 1 or data.get("usage") is not None:
+        return None
+    choice = choices[0]
+    if type(choice) is not dict or choice.get("finish_reason") or "meta_info" in choice:
+        return None
+    index = choice.get("index")
+    if type(index) is not int or index < 0 or choice.get("logprobs") is not None:
+        return None
+    if frame.kind == "body" or frame.name == "error" or data.get("object") == "error":
+        return None
+    found = shape.plain(choice) if _TELLING.isdisjoint(data) else None
+    if found is None:
+        return None
+    kind, text = found
+    state.choices.add(index)
+    state.uncounted.add(index)
+    made = output(frame, kind, text, choice=index)
+    facts = _news(state, data)
+    return made if facts is None or facts == Facts() else made._replace(facts=facts)
 
 
 def _progress(told: object) -> Milestone:
@@ -134,7 +172,7 @@ def _choice(
     if not events and (tokens or not reason):
         events = [event(frame, shape.blank(choice), choice=index)]
     if events and tokens is not None:
-        events[0] = replace(events[0], tokens=tokens)
+        events[0] = events[0]._replace(tokens=tokens)
     if reason:
         events.append(finish(frame, reason, choice=index))
     return events
@@ -195,7 +233,15 @@ def _bare(frame: Frame, data: dict[str, Any], figures: tuple[Reported, ...]) -> 
 
 def _news(state: State, data: dict[str, Any]) -> Facts | None:
     """The chunk's facts, when they are not the ones told last (most chunks repeat them)."""
-    facts = facts_of(data)
+    envelope: Envelope = (
+        data.get("model"),
+        data.get("id"),
+        data.get("service_tier"),
+        data.get("system_fingerprint"),
+    )
+    if envelope == state.envelope:
+        return None
+    state.envelope, facts = envelope, facts_of(data)
     if facts == state.facts:
         return None
     state.facts = facts

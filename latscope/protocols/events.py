@@ -12,7 +12,7 @@ finish reason. A tool-call delta counts as a token from its first name or argume
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from latscope.units import Ns
 
@@ -106,15 +106,14 @@ class Facts:
     fingerprint: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(NamedTuple):
     """kind and when: `ns` is the arrival of its frame's last byte, `end` that byte's offset + 1.
 
     choice: index of the choice or output it belongs to. size: bytes of output text it carries
     (0 for none). name: finish reason, error type, lifecycle event name, comment text's first word.
     code: error code. tokens: how many tokens it stands for, where the server says (from
     continuous usage or logprobs). opens_think: the text contains a literal `<think>`. milestone:
-    see Milestone.
+    see Milestone. A bare tuple: one is made for every token.
     """
 
     kind: EventKind

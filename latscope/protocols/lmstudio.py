@@ -7,7 +7,7 @@ object `chat.end` holds. Source: lmstudio-ai/docs, REST API, chat and streaming 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -66,7 +66,7 @@ def _events(frame: Frame, data: dict[str, Any]) -> list[Event]:
 
 def _lifecycle(frame: Frame, data: dict[str, Any]) -> list[Event]:
     name = as_str(data.get("type")) or frame.name
-    made = replace(event(frame, "lifecycle", name=name), milestone=MILESTONES.get(name, ""))
+    made = event(frame, "lifecycle", name=name)._replace(milestone=MILESTONES.get(name, ""))
     return annotated([made], facts=_facts(data))
 
 
@@ -136,7 +136,7 @@ def _usage(frame: Frame, result: Mapping[str, Any]) -> list[Event]:
     counts = {name: as_int(stats.get(key)) for name, key in COUNTS.items()}
     if all(count is None for count in counts.values()):
         return []
-    return [replace(event(frame, "usage"), usage=Usage(**counts))]
+    return [event(frame, "usage")._replace(usage=Usage(**counts))]
 
 
 ITEMS: Mapping[Channel, str] = {

@@ -7,7 +7,7 @@ A tool call comes whole in one line. Sources: Ollama's api/types.go and server/r
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -75,7 +75,7 @@ def _outputs(state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
     events = [output(frame, kind, text) for kind, text in pieces if text]
     listed = len(as_list(data.get("logprobs")))
     if events and listed:
-        events[0] = replace(events[0], tokens=listed)
+        events[0] = events[0]._replace(tokens=listed)
     return events
 
 
@@ -93,7 +93,7 @@ def _ending(state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
         events.append(finish(frame, "tool_calls" if state.called and reason == "stop" else reason))
     counts = {name: as_int(data.get(key)) for name, key in COUNTS.items()}
     if any(count is not None for count in counts.values()):
-        events.append(replace(event(frame, "usage"), usage=Usage(**counts)))
+        events.append(event(frame, "usage")._replace(usage=Usage(**counts)))
     return [*events, event(frame, "done", name="body" if frame.kind == "body" else "done")]
 
 

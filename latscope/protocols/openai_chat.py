@@ -29,6 +29,13 @@ from latscope.protocols.writing import (
 REASONING_KEYS = ("reasoning_content", "reasoning")
 """String spellings of reasoning; servers that send two of them send the same text twice."""
 
+PLAIN: Mapping[str, EventKind] = {
+    "content": "content",
+    "refusal": "refusal",
+    **dict.fromkeys(REASONING_KEYS, "reasoning"),
+}
+"""Keys of a delta whose output is one string."""
+
 
 def decoder() -> Decoder:
     return partial(read, partial(chunk_events, _SHAPE, State()))
@@ -36,6 +43,18 @@ def decoder() -> Decoder:
 
 def _delta(choice: dict[str, Any]) -> dict[str, Any]:
     return as_map(choice.get("delta")) or as_map(choice.get("message"))
+
+
+def _plain(choice: dict[str, Any]) -> tuple[EventKind, str] | None:
+    delta = choice.get("delta")
+    found: tuple[EventKind, str] | None = None
+    for key, value in delta.items() if type(delta) is dict else ():
+        if value and key != "role":
+            kind = PLAIN.get(key)
+            if kind is None or found is not None or type(value) is not str:
+                return None
+            found = kind, value
+    return found
 
 
 def _pieces(state: State, index: int, choice: dict[str, Any]) -> list[tuple[EventKind, str]]:
@@ -115,7 +134,7 @@ def _logprobs(choice: dict[str, Any]) -> int:
     return len(as_list(dig(logprobs, "content"))) + len(as_list(dig(logprobs, "refusal")))
 
 
-_SHAPE = Shape(pieces=_pieces, blank=_blank, logprobs=_logprobs)
+_SHAPE = Shape(plain=_plain, pieces=_pieces, blank=_blank, logprobs=_logprobs)
 
 
 @dataclass(slots=True)

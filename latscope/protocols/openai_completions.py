@@ -29,6 +29,11 @@ def decoder() -> Decoder:
     return partial(read, partial(chunk_events, _SHAPE, State()))
 
 
+def _plain(choice: dict[str, Any]) -> tuple[EventKind, str] | None:
+    text = choice.get("text")
+    return ("content", text) if text and type(text) is str else None
+
+
 def _pieces(state: State, index: int, choice: dict[str, Any]) -> list[tuple[EventKind, str]]:
     return [("content", as_str(choice.get("text")))]
 
@@ -41,7 +46,7 @@ def _logprobs(choice: dict[str, Any]) -> int:
     return len(as_list(dig(choice.get("logprobs"), "tokens")))
 
 
-_SHAPE = Shape(pieces=_pieces, blank=_blank, logprobs=_logprobs)
+_SHAPE = Shape(plain=_plain, pieces=_pieces, blank=_blank, logprobs=_logprobs)
 
 
 @dataclass(frozen=True, slots=True)

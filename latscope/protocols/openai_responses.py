@@ -6,7 +6,7 @@ with its usage. Body: one `response` object. There is no `[DONE]`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -94,12 +94,12 @@ def _delta(frame: Frame, kind: EventKind, data: dict[str, Any]) -> Event:
     """One delta. Its output index is no choice: an answer's items follow each other."""
     made = output(frame, kind, as_str(data.get("delta")))
     listed = len(as_list(data.get("logprobs")))
-    return replace(made, tokens=listed) if listed else made
+    return made._replace(tokens=listed) if listed else made
 
 
 def _opened(state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
     name = as_str(data.get("type")) or frame.name
-    made = replace(event(frame, "lifecycle", name=name), milestone=OPENED.get(name, ""))
+    made = event(frame, "lifecycle", name=name)._replace(milestone=OPENED.get(name, ""))
     return annotated([made], facts=facts_of(as_map(data.get("response"))))
 
 
@@ -139,7 +139,7 @@ def _ending(state: State, frame: Frame, response: dict[str, Any], otherwise: str
         events.append(finish(frame, reason))
     usage = usage_of(response.get("usage"))
     if usage is not None:
-        events.append(replace(event(frame, "usage"), usage=usage))
+        events.append(event(frame, "usage")._replace(usage=usage))
     return events
 
 

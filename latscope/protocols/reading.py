@@ -1,7 +1,6 @@
 """What every decoder does the same way: open a frame, make an event, name an error or a finish."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from latscope.protocols import reported
@@ -71,21 +70,16 @@ def read(decode: Read, frame: Frame) -> list[Event]:
 
 def event(frame: Frame, kind: EventKind, *, choice: int = 0, name: str = "") -> Event:
     """An event that carries no output, at the frame's last byte."""
-    return Event(kind=kind, ns=frame.last_ns, end=frame.end, choice=choice, name=name)
+    return Event(kind, frame.last_ns, frame.end, choice, 0, None, name)
 
 
 def output(frame: Frame, kind: EventKind, text: str, *, choice: int = 0) -> Event:
     """An event of an output channel; `empty` when there is no text."""
     if not text:
         return event(frame, "empty", choice=choice)
-    return Event(
-        kind=kind,
-        ns=frame.last_ns,
-        end=frame.end,
-        choice=choice,
-        size=len(text) if text.isascii() else len(text.encode()),
-        opens_think=kind == "content" and "<think>" in text,
-    )
+    size = len(text) if text.isascii() else len(text.encode())
+    opens = kind == "content" and "<think>" in text
+    return Event(kind, frame.last_ns, frame.end, choice, size, None, "", "", opens)
 
 
 def error(frame: Frame, told: object) -> Event:
@@ -93,7 +87,7 @@ def error(frame: Frame, told: object) -> Event:
     fields = as_map(told)
     code = _code(fields.get("code"))
     name = as_str(fields.get("type"))[:LONGEST_NAME] or code or "error"
-    return replace(event(frame, "error", name=name), code=code)
+    return event(frame, "error", name=name)._replace(code=code)
 
 
 def finish(frame: Frame, reason: str, *, choice: int = 0) -> Event:
@@ -122,11 +116,11 @@ def annotated(
 ) -> list[Event]:
     """`events` with the frame's facts on the first, its timings on the usage or else the last."""
     if events and facts is not None and facts != Facts():
-        events[0] = replace(events[0], facts=facts)
+        events[0] = events[0]._replace(facts=facts)
     if events and figures:
         last = len(events) - 1
         place = next((i for i, made in enumerate(events) if made.kind == "usage"), last)
-        events[place] = replace(events[place], reported=figures)
+        events[place] = events[place]._replace(reported=figures)
     return events
 
 

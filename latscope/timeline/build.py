@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from latscope.protocols import reported
 from latscope.protocols.events import VISIBLE_KINDS, Event, Reported
@@ -77,13 +76,15 @@ def _assemble(
     verdict: Verdict,
     failure: Failure | None,
 ) -> Timeline:
-    events: Sequence[Event] = stream.events if stream else ()
+    events: Sequence[Event] = stream.telling if stream else ()
     waits = exchanges(recording.attempts, wall, recording.request_bytes)
     since = waits[-1].start_ns
     tokens = tuple(
-        _within(arrival, since, wall)
-        for arrival in (arrivals(stream) if stream else ())
-        if arrival.at.latest <= wall
+        [
+            arrival if since <= arrival.at.earliest else _within(arrival, since, wall)
+            for arrival in (arrivals(stream) if stream else ())
+            if arrival.at.latest <= wall
+        ]
     )
     if verdict == "error" and failure is not None and failure.phase == "headers":
         tokens = ()
@@ -104,6 +105,7 @@ def _assemble(
         last_token_ns=tokens[-1].at.latest if tokens else None,
         last_byte_ns=min(stream.reads[-1].got_ns, wall) if stream and stream.reads else None,
         arrivals=tokens,
+        shown_tokens=sum([arrival.tokens or 1 for arrival in tokens]),
         reads=len(stream.reads) if stream else 0,
         holds=tuple(h for h in (holds(stream) if stream else ()) if h.end_ns <= wall),
         usage=merged_usage(events, attempt.usage),
@@ -130,9 +132,7 @@ def _assemble(
 def _within(arrival: Arrival, start: Ns, end: Ns) -> Arrival:
     """No token of an attempt comes before the attempt began, whatever the stamps say."""
     at = arrival.at
-    if start <= at.earliest:
-        return arrival
-    return replace(arrival, at=Span(clamp(at.earliest, start, end), clamp(at.latest, start, end)))
+    return arrival._replace(at=Span(clamp(at.earliest, start, end), clamp(at.latest, start, end)))
 
 
 def path_of(attempt: Attempt) -> Path:
@@ -201,15 +201,16 @@ def _flags(
 
 
 def _stream_flags(stream: Stream, tokens: tuple[Arrival, ...]) -> list[str]:
-    together = stream.streamed and len(tokens) > 1 and len({a.read for a in tokens}) == 1
+    together = stream.streamed and len(tokens) > 1
+    together = together and all(token.read == tokens[0].read for token in tokens)
     held = {
-        "inline_think": any(event.opens_think for event in stream.events),
+        "inline_think": any(event.opens_think for event in stream.telling),
         "unknown_dialect": stream.dialect is None,
         "frame_truncated": stream.truncated,
         "unreadable_body": stream.unreadable,
         "one_read": together,
-        "several_choices": len({a.choice for a in tokens}) > 1,
-        "unknown_events": any(event.kind == "unknown" for event in stream.events),
+        "several_choices": any(a.choice != tokens[0].choice for a in tokens),
+        "unknown_events": any(event.kind == "unknown" for event in stream.telling),
     }
     return [flag for flag, holds in held.items() if holds]
 

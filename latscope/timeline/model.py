@@ -6,7 +6,7 @@ times, token arrivals, usage, the server's own figures, and how the call ended. 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from latscope.protocols.events import Milestone, Reported, Usage
 from latscope.recording import RttSample, TcpInfo
@@ -57,11 +57,10 @@ class Exchange:
     retry_after_ns: Ns | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class Arrival(NamedTuple):
     """One token-bearing event: when (the read that brought its last byte), on which channel, of
     which choice, for how many tokens (null: the server does not say). read: index of that read.
-    offset: where in the body it ended, in bytes."""
+    offset: where in the body it ended, in bytes. A bare tuple: one is made for every token."""
 
     at: Span
     channel: str
@@ -141,7 +140,8 @@ class Timeline:
     wall_ns: zero to end. first_byte_ns: first byte of the answer's body. first_token_ns: first
     token of any channel, *this is TTFT*. first_visible_token_ns: first non-empty content.
     last_token_ns: the last token-bearing arrival. finish: finish reason by choice.
-    last_event_ns: the last frame of any kind.
+    last_event_ns: the last frame of any kind. shown_tokens: how many tokens the arrivals stand for,
+    one each where the server does not say.
     """
 
     dialect: str | None
@@ -157,6 +157,7 @@ class Timeline:
     last_token_ns: Ns | None
     last_byte_ns: Ns | None
     arrivals: tuple[Arrival, ...]
+    shown_tokens: int
     reads: int
     holds: tuple[Hold, ...]
     usage: Usage
@@ -184,5 +185,6 @@ class Timeline:
     @property
     def hidden_reasoning(self) -> bool:
         """Reasoning tokens were produced and none of them was shown."""
-        shown = any(arrival.channel == "reasoning" for arrival in self.arrivals)
-        return bool(self.usage.reasoning_tokens) and not shown
+        if not self.usage.reasoning_tokens:
+            return False
+        return all(arrival.channel != "reasoning" for arrival in self.arrivals)

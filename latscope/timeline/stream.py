@@ -24,12 +24,18 @@ HELD: Ns = MS
 KINDS: Mapping[str, EventKind] = {kind: kind for kind in get_args(EventKind)}
 
 
+_TOLD = Event._fields.index("name")
+_NOTHING = Event("content", 0, 0)[_TOLD:]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """The events of one attempt's body, in order. `reads` are those that brought body bytes."""
+    """The events of one attempt's body, in order. `reads` are those that brought body bytes;
+    telling: the events that say more than that some output came."""
 
     dialect: Dialect | None
     events: tuple[Event, ...]
+    telling: tuple[Event, ...]
     frames: int
     streamed: bool
     truncated: bool
@@ -72,6 +78,7 @@ def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Stream:
     return Stream(
         dialect=dialect,
         events=events,
+        telling=tuple(e for e in events if e.kind not in TOKEN_KINDS or e[_TOLD:] != _NOTHING),
         frames=len(found),
         streamed=_streamed(attempt, found),
         truncated=any(frame.truncated for frame in found),
@@ -88,19 +95,16 @@ def arrivals(stream: Stream) -> tuple[Arrival, ...]:
     offsets = [read.body_offset for read in stream.reads]
     spans, last = stream.spans(), len(offsets) - 1
     found = []
+    index = before = 0
     for event in stream.events:
-        if event.kind in TOKEN_KINDS and event.size > 0:
-            index = min(bisect_left(offsets, event.end), last)
-            found.append(
-                Arrival(
-                    at=spans[index],
-                    channel=event.kind,
-                    choice=event.choice,
-                    tokens=event.tokens,
-                    read=index,
-                    offset=event.end,
-                )
-            )
+        kind, end = event.kind, event.end
+        if event.size > 0 and kind in TOKEN_KINDS:
+            if end < before:
+                index = 0
+            before = end
+            while index < last and offsets[index] < end:
+                index += 1
+            found.append(Arrival(spans[index], kind, event.choice, event.tokens, index, end))
     return tuple(found)
 
 

@@ -16,7 +16,7 @@ def end_of(recording: Recording, stream: Stream | None) -> Ns:
     """The call's end (design: Zero and end): the read that completes the terminal event; the whole
     body when the answer is not streamed; else EOF, the error or the caller's stop."""
     if stream is not None:
-        done = next((event.ns for event in stream.events if event.kind == "done"), None)
+        done = next((event.ns for event in stream.telling if event.kind == "done"), None)
         if done is not None and stream.streamed:
             return done
         if not stream.streamed and stream.reads and recording.end.reason == "complete":
@@ -91,7 +91,7 @@ def phase_of(attempt: Attempt, error: str) -> str:
 
 def _stated(stream: Stream) -> str:
     """The error the server stated in the body, by type or code; empty when it stated none."""
-    found = next((event for event in stream.events if event.kind == "error"), None)
+    found = next((event for event in stream.telling if event.kind == "error"), None)
     return "" if found is None else found.name or found.code or "error"
 
 
@@ -100,10 +100,10 @@ def _finished(stream: Stream, attempt: Attempt) -> bool:
     or a body that could not be decoded, a body read to its end."""
     if stream.dialect is None or (stream.unreadable and not attempt.error_type):
         return bool(stream.reads) and attempt.mark("body.end") is not None
-    if any(event.kind == "done" for event in stream.events):
+    if any(event.kind == "done" for event in stream.telling):
         return True
     spoke = {event.choice for event in stream.events if event.size > 0}
-    ended = {event.choice for event in stream.events if event.kind == "finish"}
+    ended = {event.choice for event in stream.telling if event.kind == "finish"}
     return bool(ended) and spoke <= ended
 
 

@@ -1,15 +1,13 @@
 """The frame: one SSE event, SSE comment, JSON line or whole body, and when it arrived."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from latscope.units import Ns
 
 FrameKind = Literal["event", "comment", "line", "body"]
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One unit of the stream's framing.
 
     kind: `event` (SSE event), `comment` (one SSE comment line), `line` (NDJSON), `body` (the whole
@@ -19,7 +17,7 @@ class Frame:
     and is the same however the bytes were split. first_ns, last_ns: arrival of the read that
     brought byte `start` and of the one that brought byte `end - 1`. An event's time is last_ns.
     truncated: the frame passed the decoder's byte limit; data holds what fitted below it.
-    closed: false for a last event that the stream's end completed instead of a blank line.
+    closed: false for a last event that the stream's end completed instead of a blank line. A bare tuple: one is made for every token.
     """
 
     kind: FrameKind

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from operator import attrgetter
 from typing import Protocol
 
 from latscope.recording import Attempt
@@ -69,5 +70,4 @@ def decoder_for(headers: tuple[tuple[str, str], ...], start: bytes) -> FrameDeco
     return _FRAMINGS.get(content_type.partition(";")[0].strip().lower(), BodyDecoder)()
 
 
-def _end(frame: Frame) -> int:
-    return frame.end
+_end = attrgetter("end")

@@ -68,6 +68,16 @@ class Lines:
         self._after_cr = self._cr and data.endswith(b"\r")
         return self._cut(data, self._fed - len(data), ns)
 
+    def fresh(self) -> int | None:
+        """The offset of the next byte where it begins a line; null where one is open, or a rest of
+        the stream's first bytes or of a CRLF may come."""
+        return None if self._held or self._after_cr or self._bom_left else self._fed
+
+    def passed(self, size: int, ns: Ns) -> None:
+        """`size` bytes of whole lines, arrived at `ns`, that the caller cut itself."""
+        self._fed += size
+        self.last_ns = ns
+
     def close(self) -> Line | None:
         """The last line when no line end completed it. It arrived at `last_ns`."""
         if self._bom_left and self._bom_left != _BOM:

@@ -103,7 +103,7 @@ def test_unknown_keys_are_ignored() -> None:
 def test_no_file_fills_the_fields_that_live_in_memory() -> None:
     """A line that names them is read without them."""
     plain = {**to_mapping(CALL), "sent": "secret", "context": {"a": 1}}
-    plain["attempts"][0] |= {"wire": ["secret"], "tcp_raw": [["end", "x"]]}
+    plain["attempts"][0] |= {"wire": ["secret"], "tcp_raw": [["end", 1, "x"]]}
     found = read_text(json.dumps(plain))
     assert found.sent is None
     assert found.context is None

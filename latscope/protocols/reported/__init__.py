@@ -20,6 +20,7 @@ from latscope.protocols.reported.row import Row, Values, figure_of
 from latscope.units import MS
 
 __all__ = [
+    "KEYS",
     "TABLE",
     "Row",
     "innermost",
@@ -65,7 +66,9 @@ _BY_KEY: dict[str, list[_Group]] = {}
 for _group in _BODY:
     for _key in _group.where[:1] or _group.fields:
         _BY_KEY.setdefault(_key, []).append(_group)
-_KEYS = frozenset((*_BY_KEY, "debug"))
+KEYS = frozenset((*_BY_KEY, "debug"))
+"""Keys of an object of which it must have one to hold a figure, its choices' own aside."""
+_MAY_HOLD = KEYS | {"choices"}
 _RECORD = _grouped(spans.RECORDS)
 _HEADER = tuple(row for row in TABLE if row.place == "header" and not row.where)
 _HEADERS = frozenset(row.field for row in _HEADER)
@@ -79,10 +82,12 @@ def read(mapping: Mapping[str, Any]) -> tuple[Reported, ...]:
     A value that is zero, negative, not finite or no number gives no figure: servers write 0 for
     what they did not measure.
     """
+    if _MAY_HOLD.isdisjoint(mapping):
+        return ()
     inner = _meta_info(mapping)
     if inner is not None:
         mapping = {**mapping, "meta_info": inner}
-    if _KEYS.isdisjoint(mapping):  # nearly every chunk of a stream
+    if KEYS.isdisjoint(mapping):  # nearly every chunk of a stream
         return ()
     groups = [group for key in mapping for group in _BY_KEY.get(key, ()) if mapping[key]]
     if len(groups) > 1:
