@@ -32,7 +32,7 @@ class Cell:
     fleet: Fleet
     traffic: Workload
     path: Path
-    calls: int = 1500
+    calls: int = 1000
 
 
 SERVERS: dict[str, Fleet] = {

@@ -61,7 +61,8 @@ def _steady(piece: Piece, lead: Lead) -> Piece:
         return piece
     if not set(piece.candidates) <= {"decode", "network", "client"}:
         return piece
-    return replace(piece, given="decode", provenance=lead.provenance, would_split=())
+    low = max(0, piece.ns - lead.loose_ns) if DELIVERED in piece.evidence else 0
+    return replace(piece, given="decode", low_ns=low, provenance=lead.provenance, would_split=())
 
 
 @dataclass(slots=True)

@@ -115,6 +115,8 @@ def _teaches(recording: Recording, t: Timeline) -> bool:
     return whole and not t.hidden_reasoning and not kept
 
 
+ORDINARY = 1.6
+"""Gaps up to so many times the median are ordinary steps."""
 LEAST_GAPS = 12
 """Gaps below which nothing is said of their jitter."""
 
@@ -125,13 +127,13 @@ def jitter2(gaps: Sequence[Ns]) -> float | None:
     A gap is a step of the engine plus what its end was late, less what its start was. Of the
     differences between neighbouring gaps those two apart share the lateness of one read, and of
     the steps nothing: neither their scatter nor their drift. So their covariance is the lateness's
-    variance. Gaps that stand out are cut, they are no jitter."""
+    variance. Where a gap stands out (a long step for someone's prompt, a stall) it is not asked."""
     if len(gaps) < LEAST_GAPS:
         return None
-    most = 3 * median(gaps)
-    spans = [min(gap, most) for gap in gaps]
-    turns = [after - before for before, after in pairwise(spans)]
-    return fmean(one * other for one, other in zip(turns, turns[2:], strict=False))
+    most = ORDINARY * median(gaps)
+    windows = [gaps[at : at + 4] for at in range(len(gaps) - 3)]
+    found = [(b - a) * (d - c) for a, b, c, d in windows if max(a, b, c, d) <= most]
+    return fmean(found) if len(found) >= LEAST_GAPS // 2 else None
 
 
 def _steps(t: Timeline, p: Pace) -> tuple[Ns | None, Ns | None]:

@@ -71,7 +71,7 @@ class Pace:
     def reading_ns(self) -> Ns:
         """Time in which the reader caught up with bytes that were waiting: it says nothing of when
         their tokens existed."""
-        return sum(burst.at - burst.since for burst in self.bursts)
+        return sum([burst.at - burst.since for burst in self.bursts])
 
 
 def pace(arrivals: Sequence[Arrival]) -> Pace:
@@ -87,18 +87,21 @@ def pace(arrivals: Sequence[Arrival]) -> Pace:
             widest_ns=0,
             gaps=(),
         )
-    limit = 3 * round(median(silences)) + DELIVERY
-    steps = [gap / burst.events for gap, burst in zip(silences, found[1:], strict=True)]
-    step = round(median(steps))
+    usual = round(median(silences))
+    limit = 3 * usual + DELIVERY
+    step = usual
+    if len(found) < len(arrivals):  # else a burst is an event, and a step is a silence
+        steps = [gap / burst.events for gap, burst in zip(silences, found[1:], strict=True)]
+        step = round(median(steps))
     return Pace(
         bursts=found,
         paced=_even(found),
         step_ns=step,
         late_first_ns=_late_first(found, step),
         late_last_ns=_late_last(found, step),
-        widest_ns=max((gap for gap in silences if gap <= limit), default=0),
+        widest_ns=max([gap for gap in silences if gap <= limit], default=0),
         gaps=tuple(
-            Gap(start_ns=before.at, end_ns=before.at + gap, excess_ns=gap - round(median(silences)))
+            Gap(start_ns=before.at, end_ns=before.at + gap, excess_ns=gap - usual)
             for before, gap in zip(found, silences, strict=False)
             if gap > limit
         ),
@@ -106,26 +109,27 @@ def pace(arrivals: Sequence[Arrival]) -> Pace:
 
 
 def bursts(arrivals: Sequence[Arrival]) -> tuple[Burst, ...]:
-    found: list[Burst] = []
+    found: list[tuple[Ns, int, Ns]] = []
     at = since = -1
     events = 0
-    for arrival in arrivals:  # in plain steps: every token of every call passes here
-        span = arrival.at
-        latest = span.latest
-        if events and (latest == at or latest > span.earliest):
+    # In plain steps: every token of every call passes here.
+    for earliest, latest in [arrival.at for arrival in arrivals]:
+        if events and (latest == at or latest > earliest):
             at, events = latest, events + 1
             continue
         if events:
-            found.append(Burst(at, events, since))
+            found.append((at, events, since))
         at, since, events = latest, latest, 1
-    return (*found, Burst(at, events, since)) if events else ()
+    if events:
+        found.append((at, events, since))
+    return tuple(map(Burst._make, found))
 
 
 def _even(found: Sequence[Burst]) -> bool:
     """Enough bursts, nearly all of one event, the first among them: no collector on the way."""
     if len(found) < MIN_BURSTS:
         return False
-    single = sum(1 for burst in found if burst.events <= 2)
+    single = len([burst for burst in found if burst.events <= 2])
     return found[0].events <= 2 and single >= EVEN_SHARE * len(found)
 
 

@@ -76,7 +76,9 @@ def quiet(arrivals: Sequence[Arrival]) -> bool:
     """Whether no silence can stand out: the cheap answer most streams get."""
     times = [arrival.at.latest for arrival in arrivals]
     gaps = [after - at for at, after in pairwise(times)]
-    return len(gaps) < LEAST or max(gaps) <= sorted(gaps)[len(gaps) // 2 - 1] + STANDS_OUT
+    if len(gaps) < LEAST or max(gaps) <= min(gaps) + STANDS_OUT:
+        return True
+    return max(gaps) <= sorted(gaps)[len(gaps) // 2 - 1] + STANDS_OUT
 
 
 def beats(arrivals: Sequence[Arrival]) -> tuple[Beat, ...]:

@@ -1,8 +1,7 @@
 """Pieces to segments: what is each one's own, what might be, and who dominates."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 
 from latscope.attribution.model import (
     OWNERS,
@@ -24,8 +23,9 @@ def bounds(pieces: Sequence[Piece], segment: Segment) -> tuple[Ns, Ns]:
     """Hard minimum (its own pieces) and maximum (every piece that lists it)."""
     if segment == "unattributed":
         return 0, sum(piece.ns for piece in pieces if piece.owner == "unattributed")
-    least = sum(piece.ns for piece in pieces if piece.sure and piece.owner == segment)
-    return least, sum(piece.ns for piece in pieces if segment in piece.candidates)
+    mine = [piece for piece in pieces if segment in piece.candidates]
+    least = sum([piece.ns for piece in mine if piece.sure and piece.owner == segment])
+    return least, sum([piece.ns for piece in mine])
 
 
 def calibrated(pieces: Sequence[Piece]) -> list[Piece]:
@@ -44,15 +44,19 @@ def calibrated(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def share(
-    pieces: Sequence[Piece], to_first: Sequence[Piece] | None, segment: Segment, mode: Mode
+    pieces: Sequence[Piece],
+    loose: Sequence[Piece],
+    ttft: tuple[Ns, Ns, Ns] | None,
+    segment: Segment,
+    mode: Mode,
 ) -> SegmentShare:
+    """loose: the pieces as `calibrated` has them; ttft: the segment's estimate of that window."""
     mine = [piece for piece in pieces if piece.owner == segment]
     low, high = bounds(pieces, segment)
     parts = _parts(pieces, mine, segment)
     main = max(parts, key=lambda part: part.ns).name if parts else ""
     row = owner_of(segment, mode, main)
-    ttft = None if to_first is None else _estimate(to_first, segment)
-    ns, *interval = _estimate(pieces, segment)
+    ns, *interval = _estimate(pieces, loose, segment)
     return SegmentShare(
         name=segment,
         ns=ns,
@@ -70,13 +74,15 @@ def share(
     )
 
 
-def _estimate(pieces: Sequence[Piece], segment: Segment) -> tuple[Ns, Ns, Ns]:
+def _estimate(
+    pieces: Sequence[Piece], loose: Sequence[Piece], segment: Segment
+) -> tuple[Ns, Ns, Ns]:
     """A segment's time in a partition, and its 90 % interval (the hard bounds where nothing is
     calibrated)."""
-    ns = sum(piece.ns for piece in pieces if piece.owner == segment)
+    ns = sum([piece.ns for piece in pieces if piece.owner == segment])
     if segment == "unattributed":
         return ns, 0, ns
-    low, high = bounds(calibrated(pieces), segment)
+    low, high = bounds(loose, segment)
     return ns, min(low, ns), max(high, ns)
 
 
@@ -84,7 +90,12 @@ def segment_shares(
     pieces: Sequence[Piece], to_first: Sequence[Piece] | None, mode: Mode
 ) -> tuple[SegmentShare, ...]:
     """The six segments, in order; their ns add up to the pieces' exactly."""
-    return tuple(share(pieces, to_first, segment, mode) for segment in SEGMENTS)
+    loose, first, window = calibrated(pieces), to_first or (), calibrated(to_first or ())
+    found = []
+    for segment in SEGMENTS:
+        ttft = None if to_first is None else _estimate(first, window, segment)
+        found.append(share(pieces, loose, ttft, segment, mode))
+    return tuple(found)
 
 
 def unsplit_pieces(pieces: Sequence[Piece]) -> tuple[Unsplit, ...]:
@@ -107,25 +118,41 @@ def unsplit_pieces(pieces: Sequence[Piece]) -> tuple[Unsplit, ...]:
 def dominant(pieces: Sequence[Piece]) -> tuple[Segment | None, tuple[Segment, ...]]:
     """The segment that is the largest however the unsplit pieces fall within what is calibrated, or
     null; and all that could be the largest."""
-    pieces = calibrated(pieces)
-    able = tuple(segment for segment in OWNERS if _can_lead(pieces, segment))
+    within = _within(calibrated(pieces))
+    able = tuple(segment for segment in OWNERS if _can_lead(within, segment))
     return (able[0] if len(able) == 1 else None), able
 
 
-def _can_lead(pieces: Sequence[Piece], segment: Segment) -> bool:
+_BIT: Mapping[str, int] = {name: 1 << place for place, name in enumerate(OWNERS)}
+_ALL = (1 << len(OWNERS)) - 1
+
+
+def _within(pieces: Sequence[Piece]) -> list[Ns]:
+    """By each set of owners (a bit for each): the time of which no other can own any."""
+    found = [0] * (_ALL + 1)
+    for piece in pieces:
+        found[sum([_BIT[name] for name in set(piece.candidates)])] += piece.ns
+    for bit in _BIT.values():  # a sum over subsets, one owner after the other
+        for group in range(_ALL + 1):
+            if group & bit:
+                found[group] += found[group ^ bit]
+    return found
+
+
+def _can_lead(within: Sequence[Ns], segment: Segment) -> bool:
     """Whether some sharing-out of the unsplit pieces makes `segment` the largest.
 
     Give it all it may have; the rest must then fit under it. By Hall's theorem it fits if and only
     if, for every set of others, what only they can own is at most its share times their number.
     """
-    high = bounds(pieces, segment)[1]
-    others = [name for name in OWNERS if name != segment]
-    for size in range(1, len(others) + 1):
-        for group in combinations(others, size):
-            theirs = sum(piece.ns for piece in pieces if set(piece.candidates) <= set(group))
-            if theirs > size * high:
-                return False
-    return high > 0
+    others = _ALL ^ _BIT[segment]
+    high = within[_ALL] - within[others]
+    fits = all(
+        within[group] <= group.bit_count() * high
+        for group in range(1, _ALL)
+        if not group & _BIT[segment]
+    )
+    return fits and high > 0
 
 
 def _parts(

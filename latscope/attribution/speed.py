@@ -17,10 +17,10 @@ def itl(t: Timeline, pace: Pace) -> Itl | None:
     one token. Null when everything came together: then no gap was ever seen."""
     if len(pace.bursts) < 2:
         return None
-    gaps = sorted(_gaps(t))
+    counted = all(arrival.tokens for arrival in t.arrivals)
+    gaps = sorted(_gaps(t, counted=counted))
     if not gaps:
         return None
-    counted = all(arrival.tokens for arrival in t.arrivals)
     cuts = quantiles(gaps, n=20, method="inclusive") if len(gaps) > 1 else [gaps[0]] * 19
     return Itl(
         p50_ns=round(cuts[9]),
@@ -31,13 +31,17 @@ def itl(t: Timeline, pace: Pace) -> Itl | None:
     )
 
 
-def _gaps(t: Timeline) -> Iterator[Ns]:
-    counted = all(arrival.tokens for arrival in t.arrivals)
-    for choice in dict.fromkeys(arrival.choice for arrival in t.arrivals):
+def _gaps(t: Timeline, *, counted: bool) -> Iterator[Ns]:
+    for choice in dict.fromkeys([arrival.choice for arrival in t.arrivals]):
         mine = [arrival for arrival in t.arrivals if arrival.choice == choice]
-        for before, after in pairwise(mine):
-            share = (after.tokens or 1) if counted else 1
-            yield from [round((after.at.latest - before.at.latest) / share)] * share
+        times = [arrival.at.latest for arrival in mine]
+        gaps = [after - before for before, after in pairwise(times)]
+        if not counted:
+            yield from gaps
+            continue
+        for gap, arrival in zip(gaps, mine[1:], strict=True):
+            share = arrival.tokens or 1
+            yield from [round(gap / share)] * share
 
 
 def _shown_tokens(t: Timeline) -> int | None:

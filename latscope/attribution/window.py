@@ -64,7 +64,7 @@ def window(basis: Basis, end: Ns, *, to_first: bool) -> Window:
 def unsplit(w: Window, ns: Ns, candidates: set[str], *evidence: str, at: Ns | None = None) -> Piece:
     """A piece with its candidates in the order a call passes them, and what would split it."""
     ordered: tuple[Segment, ...] = tuple(name for name in OWNERS if name in candidates)
-    splits = would_split(w.timeline, w.mode, ordered) if len(ordered) > 1 else ()
+    splits = would_split(w.timeline, w.mode, ordered) if len(ordered) > 1 and ns > 0 else ()
     return Piece(
         ns=ns,
         candidates=ordered,

@@ -57,8 +57,9 @@ _TELLING = (reported.KEYS | {"error", "x_groq", "prompt_progress"}) - {"usage"}
 class State:
     """What one answer's decoder remembers.
 
-    facts: those told last; envelope: the fields they were read from; counted: per choice, the output tokens its last usage stated; uncounted: choices that have
-    written output in a chunk without usage, so the next usage stands for more than its own chunk;
+    facts: those told last; envelope: the fields they were read from; counted: per choice, the
+    output tokens its last usage stated; uncounted: choices that have written output in a chunk
+    without usage, so the next usage stands for more than its own chunk;
     named: tool calls whose name has been seen; ids: the id a tool-call index stands for now;
     slots: outputs of the llama.cpp slots that have ended.
     """

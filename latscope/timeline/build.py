@@ -10,7 +10,7 @@ from latscope.timeline.connection import connection_flags
 from latscope.timeline.exchanges import exchanges
 from latscope.timeline.hops import own_times
 from latscope.timeline.markers import markers
-from latscope.timeline.model import Arrival, Evidence, Failure, Path, Timeline, Verdict
+from latscope.timeline.model import Arrival, Evidence, Failure, Hold, Path, Timeline, Verdict
 from latscope.timeline.stream import Stream, arrivals, holds, merged_usage, read_stream
 from latscope.timeline.verdict import end_of, judge
 from latscope.units import US, Ns, Span, clamp
@@ -107,7 +107,7 @@ def _assemble(
         arrivals=tokens,
         shown_tokens=sum([arrival.tokens or 1 for arrival in tokens]),
         reads=len(stream.reads) if stream else 0,
-        holds=tuple(h for h in (holds(stream) if stream else ()) if h.end_ns <= wall),
+        holds=_holds(recording, stream, wall),
         usage=merged_usage(events, attempt.usage),
         reported=_reported(events, attempt, recording.spans, stream),
         finish={event.choice: event.name for event in events if event.kind == "finish"},
@@ -159,6 +159,12 @@ def path_of(attempt: Attempt) -> Path:
         # says little of the next packet's luck, many say much.
         sure_ns=max(rtt - spread, rtt // 2),
     )
+
+
+def _holds(recording: Recording, stream: Stream | None, wall: Ns) -> tuple[Hold, ...]:
+    client = recording.client
+    found = () if stream is None else holds(stream, (*client.loop_lag, *client.gc))
+    return tuple(hold for hold in found if hold.end_ns <= wall)
 
 
 def _reported(

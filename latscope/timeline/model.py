@@ -72,8 +72,9 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A stretch in which the consumer, not the stream, was being waited for: between one read and
-    the asking for the next, which then returned at once."""
+    """A stretch in which the client, not the stream, was being waited for: between one read and the
+    asking for the next, which then returned at once; or while the caller's event loop was busy, up
+    to the read it then let return."""
 
     start_ns: Ns
     end_ns: Ns

@@ -94,7 +94,7 @@ def arrivals(stream: Stream) -> tuple[Arrival, ...]:
         return ()
     offsets = [read.body_offset for read in stream.reads]
     spans, last = stream.spans(), len(offsets) - 1
-    found = []
+    found: list[tuple[Span, str, int, int | None, int, int]] = []
     index = before = 0
     for event in stream.events:
         kind, end = event.kind, event.end
@@ -104,19 +104,39 @@ def arrivals(stream: Stream) -> tuple[Arrival, ...]:
             before = end
             while index < last and offsets[index] < end:
                 index += 1
-            found.append(Arrival(spans[index], kind, event.choice, event.tokens, index, end))
-    return tuple(found)
+            found.append((spans[index], kind, event.choice, event.tokens, index, end))
+    return tuple(map(Arrival._make, found))
 
 
-def holds(stream: Stream) -> tuple[Hold, ...]:
-    """Where the consumer kept the stream waiting and the next bytes were already there."""
+WOKE: Ns = 5 * MS
+"""A read that returned this soon after the caller's loop was free may have been kept by it."""
+
+
+def holds(stream: Stream, busy: Sequence[tuple[Ns, Ns]] = ()) -> tuple[Hold, ...]:
+    """Where the client kept the stream waiting: the consumer did not ask and the next bytes were
+    already there, or its event loop was busy (`busy`: at, how long) until a read returned. In
+    order, apart from each other."""
     found, before = [], stream.since_ns
+    free = [(at, at + took) for at, took in busy if took > HELD]
     for read in stream.reads:
         waited = read.got_ns - read.asked_ns > AT_ONCE
         if not waited and read.asked_ns - before > HELD:
-            found.append(Hold(start_ns=before, end_ns=read.asked_ns))
+            found.append((before, read.asked_ns))
+        for start, end in free if waited else ():
+            if end <= read.got_ns <= end + WOKE and end > before:
+                found.append((max(start, before), end))
         before = read.got_ns
-    return tuple(found)
+    return _apart(found)
+
+
+def _apart(spans: list[tuple[Ns, Ns]]) -> tuple[Hold, ...]:
+    joined: list[Hold] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1].end_ns:
+            last = joined.pop()
+            start, end = last.start_ns, max(end, last.end_ns)
+        joined.append(Hold(start_ns=start, end_ns=end))
+    return tuple(joined)
 
 
 def merged_usage(events: Sequence[Event], kept: Mapping[str, int] | None = None) -> Usage:

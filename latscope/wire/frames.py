@@ -17,7 +17,8 @@ class Frame(NamedTuple):
     and is the same however the bytes were split. first_ns, last_ns: arrival of the read that
     brought byte `start` and of the one that brought byte `end - 1`. An event's time is last_ns.
     truncated: the frame passed the decoder's byte limit; data holds what fitted below it.
-    closed: false for a last event that the stream's end completed instead of a blank line. A bare tuple: one is made for every token.
+    closed: false for a last event that the stream's end completed instead of a blank line.
+    A bare tuple: one is made for every token.
     """
 
     kind: FrameKind

@@ -1,8 +1,8 @@
 """From an attempt to its frames: which framing the body has, and when its bytes arrived."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Protocol
 
 from latscope.recording import Attempt

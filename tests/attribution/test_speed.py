@@ -18,7 +18,7 @@ def timeline_of(
 ) -> Timeline:
     made = build(stream([(at, delta(f"t{index} ")) for index, at in enumerate(times)]))
     arrivals = tuple(
-        replace(arrival, tokens=count) for arrival, count in zip(made.arrivals, counts, strict=True)
+        arrival._replace(tokens=count) for arrival, count in zip(made.arrivals, counts, strict=True)
     )
     return replace(made, arrivals=arrivals, usage=Usage(output_tokens=output))
 
@@ -62,14 +62,14 @@ def test_each_choice_has_its_own_gaps() -> None:
     """Two choices, both every 40 ms, the second 2 ms behind the first."""
     times = [100 + 40.0 * (index // 2) + 2 * (index % 2) for index in range(40)]
     made = timeline_of(times, [1] * 40)
-    two = tuple(replace(a, choice=index % 2) for index, a in enumerate(made.arrivals))
+    two = tuple(a._replace(choice=index % 2) for index, a in enumerate(made.arrivals))
     found = of(replace(made, arrivals=two))
     assert (found.n, found.p50_ns, found.max_ns) == (38, 40 * MS, 40 * MS)
 
 
 def test_one_token_of_each_choice_has_no_gap() -> None:
     made = build(stream(tokens(2, start=100, step=50)))
-    two = tuple(replace(a, choice=index) for index, a in enumerate(made.arrivals))
+    two = tuple(a._replace(choice=index) for index, a in enumerate(made.arrivals))
     assert itl(replace(made, arrivals=two), pace(two)) is None
 
 

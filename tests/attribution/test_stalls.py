@@ -237,7 +237,7 @@ def test_one_event_of_many_tokens_is_many_steps_where_the_server_counts() -> Non
     chunks += [(time + 28 * STEP, data) for time, data in tokens(20, start=100 + STEP, step=STEP)]
     timeline = build(stream(chunks))
     counted = [
-        replace(arrival, tokens=9 if index == 20 else 1)
+        arrival._replace(tokens=9 if index == 20 else 1)
         for index, arrival in enumerate(timeline.arrivals)
     ]
     late = replace(timeline, arrivals=tuple(counted))
@@ -505,7 +505,7 @@ def test_bursts_that_nothing_repeats_are_none() -> None:
 
 def test_without_offsets_bytes_say_nothing() -> None:
     timeline = together([(100 + 224.0 * tick, 10 + tick % 4) for tick in range(10)])
-    bare = [replace(arrival, offset=0) for arrival in timeline.arrivals]
+    bare = [arrival._replace(offset=0) for arrival in timeline.arrivals]
     seen = quantum(beats(bare))
     assert seen is not None
     assert seen.what == "time"
@@ -523,7 +523,7 @@ def test_a_hold_says_the_quantum_of_its_stream() -> None:
     two = replace(
         timeline,
         arrivals=tuple(
-            replace(arrival, choice=index % 2) for index, arrival in enumerate(timeline.arrivals)
+            arrival._replace(choice=index % 2) for index, arrival in enumerate(timeline.arrivals)
         ),
     )
     assert [one.quantum for one in find(two, pace(two.arrivals))] == [None]

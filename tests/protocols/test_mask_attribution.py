@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +143,7 @@ def events(recording: Recording) -> list[Event]:
 
 def _plain(event: Event) -> Event:
     name = "" if event.kind == "comment" else event.name
-    return replace(event, size=min(event.size, 1), name=name)
+    return event._replace(size=min(event.size, 1), name=name)
 
 
 @pytest.mark.parametrize("name", CALLS)
