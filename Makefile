@@ -78,7 +78,7 @@ bench-stalls: $(VENV)/dev ## injected stalls over a real network path (root): fo
 bench-cost: $(VENV)/dev ## what an attribution costs on one core
 	$(BIN)/python benchmarks/cost.py
 
-intervals: $(VENV)/dev ## write latscope/attribution/profiles/residuals.py anew from half A of the lab
+intervals: $(VENV)/dev ## write latscope/attribution/residuals.py anew from half A of the lab
 	$(BIN)/python -m benchmarks.intervals --jobs 2
 
 bench-fleet: $(VENV)/dev ## how many calls a second the fleet simulator gets done

@@ -42,10 +42,14 @@ class World:
     output: int
     prefixes: int = 0
     prefix_tokens: int = 512
+    depth: int = 1
+    """2: the next step is planned while one runs, so being scheduled is not yet being computed."""
 
     @property
     def fleet(self) -> Fleet:
-        limits = Limits(max_num_seqs=self.places, max_num_batched_tokens=self.budget)
+        limits = Limits(
+            max_num_seqs=self.places, max_num_batched_tokens=self.budget, depth=self.depth
+        )
         return Fleet(limits=limits, cost=self.cost)
 
     def workload(self, seed: int, rate: float, calls: int = CALLS) -> Workload:
@@ -71,7 +75,16 @@ def _cost(step: float, prefill: float, attention: float, decode: float, kv: floa
 
 WORLDS = (
     World(name="gpu8b", cost=Cost(), budget=2048, places=128, prompt=512, spread=0.7, output=96),
-    World(name="gpu8b-512", cost=Cost(), budget=512, places=64, prompt=400, spread=0.9, output=80),
+    World(
+        name="gpu8b-512",
+        depth=2,
+        cost=Cost(),
+        budget=512,
+        places=64,
+        prompt=400,
+        spread=0.9,
+        output=80,
+    ),
     World(
         name="rag",
         cost=Cost(),
@@ -84,6 +97,7 @@ WORLDS = (
     ),
     World(
         name="big",
+        depth=2,
         cost=_cost(22, 160, 3.0, 60, 90),
         budget=2048,
         places=64,
@@ -104,6 +118,7 @@ WORLDS = (
     ),
     World(
         name="chat",
+        depth=2,
         cost=_cost(10, 60, 1.5, 30, 60),
         budget=4096,
         places=128,
@@ -124,6 +139,7 @@ WORLDS = (
     ),
     World(
         name="wide",
+        depth=2,
         cost=_cost(8, 45, 1.2, 25, 70),
         budget=8192,
         places=256,
@@ -144,6 +160,7 @@ WORLDS = (
     ),
     World(
         name="fast",
+        depth=2,
         cost=_cost(4, 12, 0.5, 10, 20),
         budget=2048,
         places=128,

@@ -1,10 +1,11 @@
 """The attribution's record: what was found of a call, in the contract's words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from latscope.attribution.lead import Known
 from latscope.attribution.model import (
+    OWNERS,
     AttemptShare,
     Attribution,
     ConnectionInfo,
@@ -119,13 +120,36 @@ def assemble(call: Recording, found: Found) -> Attribution:
     )
 
 
+CLEAR = 0.15
+"""By this share of itself an estimated winner must lead to be named where the 90 % intervals of the
+estimates overlap. Fixed before the calls it is scored on were drawn (docs/accuracy.md)."""
+
+
 def _winner(pieces: Sequence[Piece], known: Known) -> tuple[Segment | None, tuple[Segment, ...]]:
-    """The segment that dominates; where only queue and prefill are left to decide between and a
-    profile leans to one of them, that one."""
+    """The segment that dominates, and all that could. Where only the estimates' own intervals leave
+    it open, the one that leads by a clear margin; of queue and prefill the one the profile leans
+    to. No unsplit piece may be able to change it."""
     winner, able = dominant(pieces)
-    if winner is None and set(able) == {"queue", "prefill"}:
-        winner = known.leader
-    return winner, able
+    if winner is not None or known.lead is None:
+        return winner, able
+    taken = [_as_given(piece) for piece in pieces]
+    leader = dominant(taken)[0]
+    if leader is not None and _lead_of(leader, taken) >= CLEAR:
+        return leader, able
+    return (known.leader if set(able) == {"queue", "prefill"} else None), able
+
+
+def _as_given(piece: Piece) -> Piece:
+    if piece.given is None:
+        return piece
+    return replace(piece, candidates=(piece.given,), given=None)
+
+
+def _lead_of(leader: Segment, pieces: Sequence[Piece]) -> float:
+    """How far it is ahead of the next one, as a share of itself."""
+    sums = {name: sum(p.ns for p in pieces if p.owner == name) for name in OWNERS}
+    own = sums.pop(leader)
+    return (own - max(sums.values())) / own if own else 0.0
 
 
 def _text(value: object) -> str | None:

@@ -109,6 +109,18 @@ def test_what_the_hop_kept_and_what_was_lost_are_no_slow_path() -> None:
     assert [stall.kind for stall in stalls(plan(), lost)] == ["packet_loss"]
 
 
+def test_what_follows_a_loss_until_the_stream_is_on_time_is_the_losss() -> None:
+    """The sender begins anew: a second silence of a round trip, in which nothing was dropped."""
+    stamps = on_time()
+    first, then = stamps.out[50] + 300 * MS, stamps.out[50] + 450 * MS
+    out = [max(at, first if i < 55 else then) if i >= 50 else at for i, at in enumerate(stamps.out)]
+    got = [max(at, ns + MS) for at, ns in zip(stamps.got, out, strict=True)]
+    late = replace(stamps, out=out, got=got, drops=[stamps.sent[50] + MS])
+    assert [stall.kind for stall in stalls(plan(), late)] == ["packet_loss", "packet_loss"]
+    earlier = replace(late, drops=[stamps.sent[40]])
+    assert {stall.kind for stall in stalls(plan(), earlier)} == {"path_delay"}
+
+
 def test_two_shares_alike_are_both_causes() -> None:
     stamps = on_time()
     out = until(stamps.out, stamps.out[50] + 150 * MS)

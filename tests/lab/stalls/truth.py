@@ -141,11 +141,14 @@ def _pauses(plan: Plan, stamps: Stamps, base: Ns) -> Iterator[Stall]:
 
 def _runs(plan: Plan, stamps: Stamps, base: Ns) -> Iterator[Stall]:
     late = [got - at - base for got, at in zip(stamps.got, stamps.exists, strict=True)]
+    begun = 0
     for index in range(1, len(late)):
         ns, before = late[index], late[index - 1]
+        if ns >= LATE > before:
+            begun = index
         if ns < LATE or not (before < LATE or ns > before + COUNTS):
             continue
-        kind, *also = _kinds(stamps, index)
+        kind, *also = _kinds(stamps, index, begun)
         end = next((k for k in range(index, len(late)) if late[k] < LATE), len(late) - 1)
         yield Stall(
             kind=kind,
@@ -162,12 +165,14 @@ def _planned(plan: Plan, stamps: Stamps, kind: str, index: int) -> bool:
     return any(f.kind == kind and abs(made[f.index] - made[index]) < S for f in plan.faults)
 
 
-def _kinds(stamps: Stamps, index: int) -> tuple[str, ...]:
-    """Whose share of the token's lateness is largest; then who else's is large."""
+def _kinds(stamps: Stamps, index: int, begun: int) -> tuple[str, ...]:
+    """Whose share of the token's lateness is largest; then who else's is large. Once a segment was
+    lost, what the path takes is the loss's until the stream is on time again: the sender begins
+    anew, a segment a round trip. begun: the run's first token."""
     sent, out, got = stamps.sent[index], stamps.out[index], stamps.got[index]
     kept = sum(max(0, min(b, out) - max(a, sent)) for a, b in stamps.kept)
     path = out - sent - kept - _quick(zip(stamps.sent, stamps.out, strict=True))
-    lost = any(sent - 5 * MS <= at <= out for at in stamps.drops)
+    lost = any(stamps.sent[begun] - 5 * MS <= at <= out for at in stamps.drops)
     shares = {
         "server_flush": sent - stamps.exists[index],
         "proxy_hold": kept,
