@@ -151,14 +151,15 @@ def time_of(row: Observation, anchor: Anchor) -> Ns | None:
 
 
 def front_of(profile: Profile, floor: Floor) -> Ns:
-    """What of the floor's base is no prefill. An idle engine takes one step for the shortest
-    prompt; the rest of the base is the front end's and the delivery's. A floor learnt from traffic
-    may hold company's share, too: there the step counts half as much again.
-    Without a known step nothing tells: all of it counts as prefill."""
+    """What of the floor's base is no prefill: the front end's, where the floor counts from the
+    request. From a response head that leaves after the front end nothing is left of it. An idle
+    engine takes one step for the shortest prompt, two where it plans one step ahead; what the base
+    holds above two steps is front end (one step, where spaced probes met no company). Without a
+    known step nothing tells: all of it counts as prefill."""
     step = profile.step
-    if step is None:
+    if step is None or floor.anchor == "headers":
         return 0
-    steps = 1.0 if profile.provenance == "probed" else 1.5
+    steps = 1.0 if profile.provenance == "probed" else 2.0
     own = steps * step.base_ns * max(1.0, profile.tokens_per_chunk or 1.0)
     return max(0, round(floor.terms.base_ns - own))
 

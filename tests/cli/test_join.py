@@ -220,7 +220,6 @@ def test_hops_above_a_request_are_told(tmp_path: Path, capsys: pytest.CaptureFix
     ("arguments", "code", "said"),
     [
         (["--spans", "SPANS", "--id", "x"], 2, "choose among recordings"),
-        (["-", "--spans", "SPANS"], 2, "latscope join first"),
         (["--spans", "HOPS"], 3, "no engine request"),
         (["none", "--spans", "SPANS"], 3, "none: cannot be read"),
     ],
