@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 from statistics import fmean, median
+from typing import Literal
 
 from latscope.attribution.learn import learn_from
 from latscope.attribution.observe import EARLY_STEPS, Observation, jitter2
@@ -42,7 +43,7 @@ class World:
     output: int
     prefixes: int = 0
     prefix_tokens: int = 512
-    depth: int = 1
+    depth: Literal[1, 2] = 1
     """2: the next step is planned while one runs, so being scheduled is not yet being computed."""
 
     @property
