@@ -1,11 +1,12 @@
-"""`latscope join`: what servers traced of recorded calls, joined to the recordings."""
+"""`latscope join`: what servers traced of recorded calls, and what a Prometheus kept of the servers
+meanwhile, joined to the recordings."""
 
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -14,6 +15,9 @@ from latscope.errors import InputError, UsageError
 from latscope.recording import ServerSpan
 from latscope.report.figures import counted
 from latscope.timeline.joins import Call, Summary
+
+if TYPE_CHECKING:
+    from latscope.documents.spans import Source
 
 TOLD = 10
 """Lines left out that are told one by one."""
@@ -35,12 +39,17 @@ WORDS = {
 @click.option(
     "--spans", "span_files", multiple=True, metavar="FILE", type=str, help="Spans; repeatable."
 )
+@click.option("--metrics", metavar="URL", type=str, help="A Prometheus, asked for the calls' time.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Instead of stdout."
 )
 @click.option("--json", "as_json", is_flag=True, help="What was joined, as one JSON line.")
 def join_command(
-    files: tuple[str, ...], span_files: tuple[str, ...], output: Path | None, as_json: bool
+    files: tuple[str, ...],
+    span_files: tuple[str, ...],
+    metrics: str | None,
+    output: Path | None,
+    as_json: bool,
 ) -> int:
     """Joins the spans that servers exported to the calls recorded in FILE... (`-` reads stdin).
 
@@ -51,34 +60,66 @@ def join_command(
     Spans are OTLP JSON as a collector's file exporter writes it, or what the API of Jaeger or Tempo
     gives. A call is found by its parent span, through further spans, by the id of its answer or
     request, or as the only one of its trace at that time; what fits twice is left out and counted.
+    --metrics asks a Prometheus (http://host:9090) what the servers stated from 5 s before the first
+    call to 5 s after the last, and adds it behind the recordings as lines of latscope.series/1.
     With -o the account is the result, on stdout; else the recordings are, and it goes to stderr.
     """
     from latscope.documents import spans as documents
 
-    if not span_files:
-        raise UsageError("join needs spans: --spans FILE (OTLP, Jaeger or Tempo JSON)")
+    if not span_files and metrics is None:
+        raise UsageError(
+            "join needs spans or metrics: --spans FILE (OTLP, Jaeger or Tempo JSON), --metrics URL"
+        )
     if [*files, *span_files].count("-") > 1:
         raise UsageError("- (stdin) can be read only once")
     told = Told()
-    progress = Progress()
     with documents.sources(files) as sources:
         found = read_spans(span_files, told)
-        keys: list[Call] = []
-        for source in sources:
-            for key in documents.keys(source, problems=told.recordings):
-                keys.append(key)
-                if len(keys) % EVERY == 0:
-                    progress.reached(f"{counted(len(keys), 'call')} read")
-        progress.end()
+        keys = _keys(sources, told)
         joined = documents.joins(keys, found)
+        series = [] if metrics is None else read_series(metrics, keys)
         with _out(output) as out:
             rest = iter(joined.spans)
+            new = dict.fromkeys(series)
             for source in sources:
                 for line in documents.joined_lines(source, rest):
+                    new.pop(line, None)  # joined before, with the same time asked for
                     out.write(line)
+            out.writelines(new)
     told.say()
-    _account(joined.summary, told, output, as_json)
+    said = [*account(joined.summary)] if span_files else []
+    if metrics is not None:
+        said.append(f"{counted(len(series), 'line')} of series from the Prometheus")
+    _account(said, to_mapping(joined.summary, told, len(series)), output, as_json)
     return 0
+
+
+def _keys(sources: Sequence["Source"], told: "Told") -> list[Call]:
+    from latscope.documents import spans as documents
+
+    progress = Progress()
+    keys: list[Call] = []
+    for source in sources:
+        for key in documents.keys(source, problems=told.recordings):
+            keys.append(key)
+            if len(keys) % EVERY == 0:
+                progress.reached(f"{counted(len(keys), 'call')} read")
+    progress.end()
+    return keys
+
+
+def read_series(url: str, calls: Sequence[Call]) -> list[bytes]:
+    """Lines of what the Prometheus at `url` kept while the calls ran."""
+    from latscope.documents.series import to_line
+    from latscope.probe import prometheus
+
+    timed = [(call.start_unix_ns, call.wall_ns) for call in calls if call.start_unix_ns is not None]
+    if not timed:
+        raise InputError("--metrics: no call has a readable started_at, so no time to ask for")
+    found = prometheus.read(
+        url, first=min(start for start, _ in timed), last=max(start + wall for start, wall in timed)
+    )
+    return [to_line(series).encode() + b"\n" for series in found]
 
 
 class Told:
@@ -119,23 +160,24 @@ def _out(output: Path | None) -> Iterator[BinaryIO]:
         raise InputError(f"--output: {output} cannot be written: {error.strerror}") from error
 
 
-def _account(found: Summary, told: Told, output: Path | None, as_json: bool) -> None:
+def _account(
+    lines: Sequence[str], mapping: dict[str, Any], output: Path | None, as_json: bool
+) -> None:
     result = output is not None and str(output) != "-"
     if as_json:
-        mapping = to_mapping(found, told)
         if result:
             json_line(mapping)
         else:
             click.echo(json.dumps(mapping, separators=(",", ":")), err=True)
         return
-    for line in account(found):
+    for line in lines:
         if result:
             click.echo(line)
         else:
             say(line)
 
 
-def to_mapping(found: Summary, told: Told) -> dict[str, Any]:
+def to_mapping(found: Summary, told: Told, series: int) -> dict[str, Any]:
     """`latscope.join/1`: the account as JSON-ready values."""
     return {
         "schema": SCHEMA,
@@ -151,6 +193,7 @@ def to_mapping(found: Summary, told: Told) -> dict[str, Any]:
         "repeated_spans": found.repeated,
         "damaged_lines": len(told.spans),
         "passed_on": len(told.recordings),
+        "series": series,
     }
 
 

@@ -105,6 +105,8 @@ _ROWS: dict[str, Row] = {
     for row in KEPT
     for ending in (("_sum", "_count") if row.kind == "histogram" else ("",))
 }
+NAMES: tuple[str, ...] = tuple(_ROWS)
+"""Of every sample that is kept, as a page names it."""
 _LABEL = re.compile(r'([A-Za-z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
@@ -126,14 +128,18 @@ def parse(text: str) -> dict[str, float]:
         if not line.startswith(_FAMILIES):
             continue
         name, labels, value = _split(line)
-        row = _ROWS.get(name)
-        if row is None or value is None:
-            continue
-        if row.label:
-            name += f'{{{row.label}="{dict(_LABEL.findall(labels)).get(row.label, "")}"}}'
-        fold = max if row.kind == "most" else _added
-        found[name] = fold(found[name], value) if name in found else value
+        if name in _ROWS and value is not None:
+            keep(found, name, dict(_LABEL.findall(labels)), value)
     return found
+
+
+def keep(found: dict[str, float], name: str, labels: Mapping[str, str], value: float) -> None:
+    """Folds one sample into the figures. name: one of NAMES."""
+    row = _ROWS[name]
+    if row.label:
+        name += f'{{{row.label}="{labels.get(row.label, "")}"}}'
+    fold = max if row.kind == "most" else _added
+    found[name] = fold(found[name], value) if name in found else value
 
 
 def _added(one: float, other: float) -> float:
@@ -160,9 +166,10 @@ def means(
     during: Iterable[Mapping[str, float]],
     *,
     calls: int,
+    at_once: int = 1,
 ) -> list[Mean] | str:
-    """What the server says of `calls` calls sent one at a time between two readings; or why the
-    difference may not be used, in words.
+    """What the server says of `calls` calls, at most `at_once` at a time, between two readings; or
+    why the difference may not be used, in words.
 
     during: readings in between. Each histogram must have counted exactly our calls; no other may
     have been in the server when the first was read, nor more than ours at any time.
@@ -174,8 +181,9 @@ def means(
     if busy:
         return f"{busy:g} other calls were in the server when ours began"
     most = max((load(reading) for reading in during), default=0)
-    if most > 1:
-        return f"up to {most:g} calls were in the server while ours came one at a time"
+    if most > at_once:
+        ours = "one" if at_once == 1 else f"at most {at_once}"
+        return f"up to {most:g} calls were in the server while ours came {ours} at a time"
     found: list[Mean] = []
     for row in rows:
         counted = _difference(before, after, f"{row.name}_count")

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -15,6 +16,7 @@ from latscope.protocols.events import Reported
 from latscope.recording import Trace, to_line
 from latscope.timeline.hops import own_times
 from tests.calls import stream, tokens
+from tests.probe.prometheus import prometheus_at, ranges
 from tests.spans import CALL, TRACE, line, otlp, otlp_span, vllm_attributes
 
 ENGINE = otlp_span(
@@ -83,6 +85,7 @@ def test_with_an_output_the_account_is_the_result(
         "repeated_spans": 0,
         "damaged_lines": 1,
         "passed_on": 0,
+        "series": 0,
     }
     code, out, _ = latscope(capsys, "join", calls, "--spans", spans, "-o", goal)
     assert "1 of 2 calls joined" in out
@@ -130,10 +133,81 @@ def test_every_way_not_to_join_is_said(
     assert "and 2 more lines that could not be used" in err
 
 
+KEPT = ranges(
+    {
+        "metric": {"__name__": "vllm:num_requests_running", "instance": "a:8000"},
+        "values": [[1795867195, "1"], [1795867196, "2"]],
+    }
+)
+
+
+def test_metrics_come_behind_the_recordings(
+    calls: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For the time from the earlier call, a day before the other; once, however often joined."""
+    before = calls.read_text().splitlines()
+    with prometheus_at(KEPT) as (url, asked):
+        for _ in range(2):
+            code, out, err = latscope(capsys, "join", calls, "--metrics", url, "-o", calls)
+            assert (code, err) == (0, "")
+            assert out == "2 lines of series from the Prometheus\n"
+    after = calls.read_text().splitlines()
+    assert after[:3] == before
+    assert [json.loads(text)["values"] for text in after[3:]] == [
+        {"vllm:num_requests_running": 1.0},
+        {"vllm:num_requests_running": 2.0},
+    ]
+    assert {json.loads(text)["source"] for text in after[3:]} == {f"{url}#a:8000"}
+    assert [series.at[:4] for series in recordings.read_series(calls)] == ["2026"] * 3
+    parameters = parse_qs(urlsplit(asked[0]).query)
+    assert parameters["start"] == ["1795867195"]  # 2026-11-28T12:00:00Z, less five seconds
+    assert parameters["end"] == ["1795953606"]  # a day later, the call's end and five seconds
+    assert parameters["step"] == ["145"]
+
+
+def test_spans_and_metrics_at_once(
+    calls: Path, spans: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    goal = tmp_path / "joined.jsonl"
+    with prometheus_at(KEPT) as (url, _):
+        code, out, _ = latscope(
+            capsys, "join", calls, "--spans", spans, "--metrics", url, "-o", goal, "--json"
+        )
+    assert code == 0
+    assert {name: json.loads(out)[name] for name in ("joined_spans", "series")} == {
+        "joined_spans": 1,
+        "series": 2,
+    }
+    assert len(goal.read_text().splitlines()) == 5
+
+
+def test_a_prometheus_that_answers_an_error_ends_it(
+    calls: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    goal = tmp_path / "joined.jsonl"
+    with prometheus_at('{"status":"error","error":"too many points"}', status=400) as (url, _):
+        code, out, err = latscope(capsys, "join", calls, "--metrics", url, "-o", goal)
+    assert (code, out) == (3, "")
+    assert "answered 400 (too many points)" in err
+    assert len(err.splitlines()) == 1
+    assert not goal.exists()
+
+
+def test_calls_without_a_time_cannot_be_asked_for(
+    calls: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = replace(stream(tokens(2, start=10, step=5)), started_at="once")
+    calls.write_text(to_line(call) + "\n")
+    code, _, err = latscope(capsys, "join", calls, "--metrics", "http://127.0.0.1:9")
+    assert code == 3
+    assert "no call has a readable started_at" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["CALLS"], 2, "join needs spans"),
+        (["CALLS"], 2, "join needs spans or metrics"),
+        (["CALLS", "--metrics", "ftp://h"], 2, "no http or https URL"),
         (["-", "--spans", "-"], 2, "only once"),
         (["CALLS", "--spans", "none"], 3, "none: cannot be read"),
         (["CALLS", "--spans", "CALLS"], 3, "holds no spans"),
