@@ -18,7 +18,7 @@ from tests.engines.stamps.serve import stamped_vllm
 from tests.engines.stamps.truth import Ranges, Seen, join, known
 
 LEVELS = (1, 2, 4)
-CALLS = 120
+CALLS = 60
 """Of each level; every other one is history."""
 
 RealCell = tuple[str, list[Recording], list[Recording]]
