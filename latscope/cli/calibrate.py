@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import isfinite
@@ -12,9 +13,9 @@ from typing import Any
 import click
 
 from latscope.attribution.profile import Profile
-from latscope.cli.output import Progress, json_line, open_sink, say, screen
+from latscope.cli.output import Progress, json_line, open_sink, say, screen, talk
 from latscope.cli.probing import ask_of
-from latscope.documents import profiles
+from latscope.documents import profiles, series
 from latscope.errors import EndpointError, UsageError
 from latscope.export.jsonl import JSONLSink
 from latscope.probe import targets
@@ -28,7 +29,9 @@ from latscope.probe.calibration.plan import (
 )
 from latscope.probe.calibration.price import price
 from latscope.probe.calibration.session import Session, calibrate, profile
+from latscope.probe.metrics import Mean, Scraper, load, means
 from latscope.probe.requests import Ask
+from latscope.probe.rtt import RttProbe
 from latscope.recording import Recording
 from latscope.report.figures import counted
 
@@ -54,6 +57,10 @@ DAYS = 7.0
 @click.option("--extra-body", metavar="JSON", help="Merged into the request's body.")
 @click.option("--key-env", metavar="NAME", help="Environment variable that holds the key.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), default=120.0, help="Seconds.")
+@click.option(
+    "--metrics", metavar="URL", help="Read the server's Prometheus page beside the calls."
+)
+@click.option("--no-rtt-probe", is_flag=True, help="Measure no round trips beside the streams.")
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Append recordings.")
 @click.option("--json", "as_json", is_flag=True, help="The profile, latscope.profile/1.")
 def calibrate_command(
@@ -78,19 +85,38 @@ def calibrate_command(
         longest=given["longest"],
         seed=given["seed"],
     )
-    _announce(todo, ask)
-    if not _confirmed(yes):
-        say("nothing was sent")
-        return 0
-    sink = open_sink(save)
-    session, interrupted = _run(todo, ask, sink, given)
-    return _show(session, interrupted, output, as_json, given["expires"])
+    with _page(given["metrics"]) as scraper:
+        _announce(todo, ask)
+        if not _confirmed(yes):
+            say("nothing was sent")
+            return 0
+        session, interrupted, told = _run(todo, ask, open_sink(save), scraper, given)
+    try:
+        return _show(session, interrupted, output, as_json, given["expires"])
+    finally:
+        _tell(told, as_json)
+
+
+@contextmanager
+def _page(url: str | None) -> Iterator[Scraper | None]:
+    """The server's metrics, read once: a wrong address is told before anything is announced."""
+    if url is None:
+        yield None
+        return
+    with closing(Scraper(url)) as scraper:
+        scraper.read()
+        yield scraper
 
 
 def _run(
-    todo: Plan, ask: Ask, sink: JSONLSink | None, given: Mapping[str, Any]
-) -> tuple[Session, bool]:
-    """The session, and whether it was interrupted. What finished calls told is kept."""
+    todo: Plan,
+    ask: Ask,
+    sink: JSONLSink | None,
+    scraper: Scraper | None,
+    given: Mapping[str, Any],
+) -> tuple[Session, bool, list[str]]:
+    """The session, whether it was interrupted, and the server's own means in lines. What finished
+    calls told is kept."""
     progress = Progress()
 
     def tell(text: str) -> None:
@@ -109,16 +135,63 @@ def _run(
     )
     progress.begin(f"{counted(calls, 'call')} to {ask.target.name}")
     try:
-        asyncio.run(calibrate(session))
+        told = asyncio.run(_beside(session, scraper, rtt=not given["no_rtt_probe"]))
     except KeyboardInterrupt:
-        return session, True
+        return session, True, _lines("interrupted", session, scraper)
     finally:
         progress.end()
-        if sink is not None:
-            sink.close()
-            if sink.lost:
-                say(f"{sink.path}: {sink.lost} recordings could not be written")
-    return session, False
+        _close(sink, scraper)
+    return session, False, told
+
+
+async def _beside(session: Session, scraper: Scraper | None, *, rtt: bool) -> list[str]:
+    """The calibration, with what is measured beside its calls."""
+    before: dict[str, float] = {}
+
+    async def ready() -> None:
+        if scraper is not None:
+            before.update(await asyncio.to_thread(scraper.settled, {}, 0))
+            scraper.start()
+
+    session.ready = ready
+    with RttProbe() if rtt else nullcontext() as session.rtt:
+        await calibrate(session)
+    if scraper is None:
+        return []
+    after = await asyncio.to_thread(scraper.settled, before, len(session.calls))
+    return _lines(_means(session, scraper, before, after), session, scraper)
+
+
+def _means(
+    session: Session, scraper: Scraper, before: Mapping[str, float], after: Mapping[str, float]
+) -> list[Mean] | str:
+    """The server's own, where the difference is ours alone; else why they are not used."""
+    if session.troubles:
+        return "a call did not complete"
+    if load(after):
+        return f"{load(after):g} calls were in the server when ours had ended"
+    crowds = (len(block.calls) for block in session.plan.blocks if block.at_once)
+    during = [reading.values for reading in scraper.series]
+    calls = len(session.calls)
+    return means(before, after, during, calls=calls, at_once=max(crowds, default=1))
+
+
+def _lines(found: list[Mean] | str, session: Session, scraper: Scraper | None) -> list[str]:
+    from latscope.cli.means import mean_lines
+
+    return list(mean_lines(found, session.calls, scraper)) if scraper is not None else []
+
+
+def _close(sink: JSONLSink | None, scraper: Scraper | None) -> None:
+    """The readings go where the recordings do, whatever ended the run."""
+    if scraper is not None:
+        scraper.close()
+    if sink is not None:
+        for reading in scraper.series if scraper is not None else ():
+            sink.write_line(series.to_line(reading))
+        sink.close()
+        if sink.lost:
+            say(f"{sink.path}: {sink.lost} recordings could not be written")
 
 
 def _show(
@@ -155,6 +228,16 @@ def _print(found: Profile, as_json: bool) -> None:
 
     out = screen()
     out.lines(profile_lines(found, width=out.width, colours=out.colours))
+
+
+def _tell(lines: list[str], as_json: bool) -> None:
+    """Beside the profile; on stderr where stdout is JSON's alone."""
+    if as_json:
+        talk(lines)
+        return
+    out = screen()
+    for line in lines:
+        out.note(line)
 
 
 def _forget(recording: Recording) -> None:

@@ -17,9 +17,12 @@ import pytest
 from latscope.cli.main import run
 from latscope.documents import profiles, recordings
 from latscope.documents.scenarios import Scenario
+from latscope.probe.calibration.plan import plan
 from latscope.sim.process import Running, start
 from tests.cli.test_commands import LATSCOPE, child
+from tests.cli.test_probe import vllm_page
 from tests.probe.scripted import answer, chunk, error, serving, sse, usage
+from tests.probe.test_metrics import pages
 
 Capture = pytest.CaptureFixture[str]
 PATIENCE_S = 240.0
@@ -54,7 +57,9 @@ def test_a_profile_is_written_shown_and_its_calls_kept(
     assert code == 0, err
     found = profiles.read(file)
     assert found.spent["requests"] == 34
-    assert len(list(recordings.read(save))) == 34
+    kept = list(recordings.read(save))
+    assert len(kept) == 34
+    assert any(one.rtt_probe for one in kept)
     assert "34 requests to" in err
     assert "no price: the server runs on this machine" in err
     assert "left out to keep under the caps: no cache" in err
@@ -62,6 +67,72 @@ def test_a_profile_is_written_shown_and_its_calls_kept(
     assert "✓" in out or "✗" in out
     assert all(line.startswith("latscope: ") for line in err.splitlines())
     assert out.splitlines()[0] == f"quick  {served.base_url}/v1/chat/completions"
+
+
+def test_round_trips_can_be_left_out(served: Running, tmp_path: Path, capsys: Capture) -> None:
+    save = tmp_path / "calls.jsonl"
+    options = ["--json", "--no-rtt-probe", "--save", str(save), *SMALL]
+    assert run(["calibrate", served.base_url, "-m", "quick", *options]) == 0, capsys.readouterr()
+    assert all(one.rtt_probe == () for one in recordings.read(save))
+
+
+def test_the_servers_own_means_stand_beside_the_profile(
+    served: Running, tmp_path: Path, capsys: Capture
+) -> None:
+    """The plan's calls, counted as so many after the two warm-ups; the readings are saved too."""
+    calls = len(plan(requests=34, longest=480).calls)
+    save, file = tmp_path / "calls.jsonl", tmp_path / "quick.json"
+    with pages(*map(vllm_page, (7, 9, 9 + calls))) as url:
+        options = ["--metrics", url, "--save", str(save), "-o", str(file), *SMALL]
+        assert run(["calibrate", served.base_url, "-m", "quick", *options]) == 0
+    out = capsys.readouterr().out
+    assert f"means of {calls} calls: the server's, reported in aggregate by {url}/metrics" in out
+    (row,) = [line for line in out.splitlines() if line.startswith("  prefill  ")]
+    assert "30.0 ms" in row
+    kept = [
+        one.values["vllm:request_queue_time_seconds_count"] for one in recordings.read_series(save)
+    ]
+    assert (kept[0], kept[1], kept[-1]) == (7, 9, 9 + calls)
+    assert len(list(recordings.read(save))) == 34
+
+
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        (vllm_page(99), "counted 92 calls, "),
+        ("vllm:num_requests_running 2", "2 calls were in the server when ours had ended"),
+    ],
+)
+def test_means_that_may_not_be_used_say_why(
+    served: Running, last: str, why: str, capsys: Capture
+) -> None:
+    with pages(vllm_page(7), vllm_page(7), last) as url:
+        options = ["--json", "--metrics", url, *SMALL]
+        assert run(["calibrate", served.base_url, "-m", "quick", *options]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 1
+    assert "the server's own means are not used: " in err
+    assert why in err
+
+
+def test_means_of_calls_that_failed_are_refused(capsys: Capture) -> None:
+    reply = answer(sse(chunk("one"), chunk(finish="length"), usage(1), "[DONE]"))
+    failed = error("500 Internal Server Error", "no")
+    with serving(reply, reply, failed) as server, pages(vllm_page(7)) as url:
+        code = run(["calibrate", server.url, "-m", "tiny", "--json", "--metrics", url, *SMALL])
+    assert code == 3
+    assert "not used: a call did not complete" in capsys.readouterr().err
+
+
+def test_a_page_that_is_not_there_is_one_line_before_anything_is_sent(capsys: Capture) -> None:
+    with serving(error("401 Unauthorized", "no")) as server, pages("404") as url:
+        code = run(["calibrate", server.url, "-m", "tiny", "--json", "--metrics", url, *SMALL])
+        assert server.asked == []
+    out, err = capsys.readouterr()
+    assert code == 3
+    assert out == ""
+    assert f"--metrics: {url}/metrics answered 404" in err
+    assert len(err.splitlines()) == 1
 
 
 def test_json_is_the_profile_and_nothing_else(served: Running, capsys: Capture) -> None:

@@ -14,8 +14,10 @@ from latscope.documents.scenarios import Scenario
 from latscope.errors import EndpointError, UsageError
 from latscope.probe.calibration.plan import EXPERIMENTS, Plan, plan, without_first_token
 from latscope.probe.calibration.price import price
+from latscope.probe.calibration.send import Sending, sending
 from latscope.probe.calibration.session import Session, calibrate, profile
 from latscope.probe.requests import Ask
+from latscope.probe.rtt import RttProbe
 from latscope.probe.targets import target
 from latscope.recording import Recording
 from latscope.sim.process import Running, start
@@ -182,6 +184,33 @@ def test_a_profile_says_what_it_is_of_and_what_it_cost(served: Running) -> None:
     assert found.self_test is not None
     assert found.spent["requests"] == len(kept) == session.plan.requests
     assert found.spent["input_tokens"] <= 60_000
+
+
+def test_round_trips_are_measured_beside_the_calls(served: Running) -> None:
+    """From the second call on: only the first tells where calls go."""
+    kept: list[Recording] = []
+    with RttProbe() as rtt:
+        calibrated(served.base_url, "quick", plan(requests=34, longest=480), kept=kept, rtt=rtt)
+    assert kept[0].rtt_probe == ()
+    assert any(one.rtt_probe for one in kept)
+    for one in kept:
+        assert all(0 <= sample.sent_ns <= one.last_ns for sample in one.rtt_probe)
+
+
+def test_round_trips_beside_a_call_on_a_connection_of_its_own(served: Running) -> None:
+    ask = Ask(target=target(served.base_url), model="quick", max_tokens=1)
+
+    async def sent(rtt: RttProbe) -> list[Recording | None]:
+        async with sending(ask, 20, lambda text: None, rtt) as sender:
+            wanted = [Sending(prompt="one two", cap=32, fresh_connection=True) for _ in range(2)]
+            return [(await sender.send(one)).recording for one in wanted]
+
+    with RttProbe() as rtt:
+        first, second = asyncio.run(sent(rtt))
+    assert first is not None
+    assert second is not None
+    assert first.rtt_probe == ()
+    assert second.rtt_probe != ()
 
 
 def test_arms_differ_in_one_thing_only(served: Running) -> None:

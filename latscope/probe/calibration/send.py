@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from latscope.probe.requests import Ask
+from latscope.probe.rtt import RttProbe
 from latscope.probe.run import Caller, Load, Result, Say, call, calling
 
 _text: ContextVar[str] = ContextVar("latscope.probe.calibration.text")
@@ -73,6 +74,7 @@ class Sender:
             prompt=self.caller.prompt,
             hand_over=self.results.append,
             say=self.caller.say,
+            rtt=self.caller.rtt,
         ) as caller:
             yield caller
         spelled, without = caller.ask.spelled, caller.ask.without
@@ -80,8 +82,10 @@ class Sender:
 
 
 @asynccontextmanager
-async def sending(ask: Ask, timeout_s: float, say: Say) -> AsyncIterator[Sender]:
-    """A sender with a connection it keeps."""
+async def sending(
+    ask: Ask, timeout_s: float, say: Say, rtt: RttProbe | None = None
+) -> AsyncIterator[Sender]:
+    """A sender with a connection it keeps. rtt: measures round trips beside every call."""
     load = Load(warm_up=False, timeout_s=timeout_s)
     results: list[Result] = []
     counted: list[Sender] = []
@@ -90,7 +94,9 @@ async def sending(ask: Ask, timeout_s: float, say: Say) -> AsyncIterator[Sender]
         counted[0].sent += 1
         return _text.get()
 
-    async with calling(ask, load, prompt=prompt, hand_over=results.append, say=say) as caller:
+    async with calling(
+        ask, load, prompt=prompt, hand_over=results.append, say=say, rtt=rtt
+    ) as caller:
         sender = Sender(caller=caller, load=load, results=results)
         counted.append(sender)
         yield sender

@@ -23,7 +23,8 @@ from latscope.probe.calibration.plan import (
 from latscope.probe.calibration.send import Sender, Sending, sending
 from latscope.probe.outcome import Outcome, outcome
 from latscope.probe.requests import Ask
-from latscope.probe.run import Result, Say
+from latscope.probe.rtt import RttProbe
+from latscope.probe.run import Ready, Result, Say
 from latscope.recording import Recording
 from latscope.timeline import build
 
@@ -38,7 +39,8 @@ MOST_WAIT_S = 60.0
 @dataclass(slots=True, kw_only=True)
 class Session:
     """Mutable: what a calibration has learned so far. keep: gets every recording, masked; tell:
-    how many of the plan's calls are done. scale: words of filler to a token of this server's."""
+    how many of the plan's calls are done. rtt: round trips beside every call. ready: awaited after
+    the warm-up. calls: the plan's completed ones. scale: words of filler to a token here."""
 
     ask: Ask
     plan: Plan
@@ -47,6 +49,9 @@ class Session:
     tell: Callable[[int], None]
     say: Say
     seed: int = 0
+    rtt: RttProbe | None = None
+    ready: Ready | None = None
+    calls: list[Attribution] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     troubles: Counter[str] = field(default_factory=Counter)
     skipped: list[str] = field(default_factory=list)
@@ -65,9 +70,11 @@ class Session:
 
 async def calibrate(session: Session) -> None:
     """Warm-up, then the plan. EndpointError when the warm-up does not complete."""
-    async with sending(session.ask, session.timeout_s, session.say) as sender:
+    async with sending(session.ask, session.timeout_s, session.say, session.rtt) as sender:
         try:
             await _warm_up(session, sender)
+            if session.ready is not None:
+                await session.ready()
             await _blocks(session, sender)
         finally:
             session.spent["requests"] = sender.sent
@@ -179,11 +186,12 @@ def _kept(session: Session, result: Result) -> Outcome:
 def _sampled(session: Session, found: Outcome, call: Call, index: int) -> None:
     session.done += 1
     session.tell(session.done)
-    if found.trouble is not None or found.recording is None:
+    if found.trouble is not None or found.recording is None or found.call is None:
         session.failed += 1
         session.troubles[found.trouble or "a call was not recorded"] += 1
         return
     session.failed = 0
+    session.calls.append(found.call)
     seen = sample(
         build(found.recording),
         arm=call.arm,
