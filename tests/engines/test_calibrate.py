@@ -8,8 +8,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import pytest
-
 import latscope
 from latscope.documents import profiles
 from latscope.timeline import build
@@ -50,7 +48,6 @@ def stated(save: Path, covers: str) -> list[tuple[int, int]]:
     return rows
 
 
-@pytest.mark.smoke
 def test_llama(llama_server: servers.Server, tmp_path: Path) -> None:
     """The head leaves when a slot takes the call up; its `timings` say so too."""
     found, save = calibrated(llama_server, tmp_path)
