@@ -89,11 +89,12 @@ def test_what_the_base_holds_beyond_steps_is_the_front_end() -> None:
     heavy = replace(FLOOR, terms=Terms(base_ns=30.0 * MS, linear_ns=40.0 * US))
     learnt = replace(PROFILE, floor=heavy)
     probed = replace(learnt, provenance="probed")
-    for profile, front in ((learnt, 18 * MS), (probed, 22 * MS)):
+    headed = replace(learnt, floor=replace(heavy, anchor="headers"))
+    for profile, front in ((learnt, 14 * MS), (probed, 22 * MS), (headed, 0)):
         one = split(row(0, 500, 50 * MS), profile, TABLE)
         assert one is not None
         assert (one.front_ns, one.waiting_ns) == (front, front)
-        assert one.prefill_ns == 50 * MS - front
+        assert one.prefill_ns == one.total_ns - front
     unknown = split(row(0, 500, 50 * MS), replace(learnt, step=None), TABLE)
     assert unknown is not None
     assert (unknown.front_ns, unknown.prefill_ns) == (0, 50 * MS)
