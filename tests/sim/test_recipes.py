@@ -116,9 +116,9 @@ def test_the_frozen_files_are_the_estimator() -> None:
         found["latscope/attribution/pace.py"]
         == (ROOT / "latscope/attribution/pace.py").read_bytes()
     )
-    assert "latscope/protocols/reported.py" in found
+    assert "latscope/protocols/reported/__init__.py" in found
     folders = {name.rsplit("/", 1)[0] for name in found}
-    assert folders == {"latscope/attribution", "latscope/timeline", "latscope/protocols"}
+    assert folders == {"latscope/attribution", "latscope/timeline", "latscope/protocols/reported"}
 
 
 def test_a_folder_without_them_is_no_checkout(tmp_path: Path) -> None:
