@@ -5,9 +5,6 @@ from a file's lines. Medians of repeated runs; one JSON line is appended to resu
 """
 
 import json
-import os
-import platform
-import subprocess
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.setting import commit, machine
 from latscope.attribution import attribute
 from latscope.attribution.attribute import attribute_timeline
 from latscope.documents.recordings import read_text
@@ -62,21 +60,6 @@ def main() -> None:
     print(json.dumps(found, indent=1))
     with RESULTS.open("a", encoding="utf-8") as file:
         file.write(json.dumps(found) + "\n")
-
-
-def commit() -> str:
-    """The commit measured, marked when the tree differs from it; `unknown` outside a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    done = subprocess.run(
-        command, cwd=RESULTS.parent.parent, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
-
-
-def machine() -> str:
-    """Enough to tell figures of unlike machines apart, and nothing that names one."""
-    system, python = platform.uname(), platform.python_version()
-    return f"{system.system} {system.machine}, {os.cpu_count()} processors, Python {python}"
 
 
 if __name__ == "__main__":

@@ -9,16 +9,14 @@ call of the long run costs more than 1.5 times one of the short.
 """
 
 import json
-import os
-import platform
 import resource
-import subprocess
 import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
+from benchmarks.setting import commit, machine
 from latscope.sim.fleet.arrivals import Workload, drawn
 from latscope.sim.fleet.engine import Fleet, simulate
 from latscope.sim.fleet.summary import capacity, summary
@@ -38,21 +36,6 @@ def cost_us(calls: int, rate: float) -> tuple[float, int]:
     run = simulate(Fleet(), drawn(Workload(calls=calls, rate=rate)))
     steps: int = summary(run)["utilisation"]["steps"]
     return (time.process_time() - started) / calls * 1e6, steps
-
-
-def commit() -> str:
-    """The commit measured, marked when the tree differs from it; `unknown` outside a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    done = subprocess.run(
-        command, cwd=RESULTS.parent.parent, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
-
-
-def machine() -> str:
-    """Enough to tell figures of unlike machines apart, and nothing that names one."""
-    system, python = platform.uname(), platform.python_version()
-    return f"{system.system} {system.machine}, {os.cpu_count()} processors, Python {python}"
 
 
 def at_loads(most: float) -> dict[str, dict[str, float]]:

@@ -14,7 +14,6 @@ results/intervals.jsonl.
 """
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -25,6 +24,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from benchmarks.half_a import LOADS, WORLDS, Cell, cells
+from benchmarks.setting import commit
 from latscope.attribution import intervals
 from latscope.attribution.excess import point_of, split
 from latscope.attribution.profile import Residual
@@ -194,13 +194,6 @@ def _line(
         "worst": worst,
         "refused": {str(load): f"{sum(found)} of {len(found)}" for load, found in refused.items()},
     }
-
-
-def commit() -> str:
-    """The commit the figures are of, marked when the tree differs from it."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    done = subprocess.run(command, cwd=MODULE.parent, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 def main(arguments: Sequence[str]) -> int:

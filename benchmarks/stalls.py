@@ -20,8 +20,6 @@ import argparse
 import hashlib
 import json
 import os
-import platform
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -31,6 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.setting import commit, machine
 from latscope.attribution.pace import pace
 from latscope.attribution.stalls import CAUSES, Found, find
 from latscope.timeline import build
@@ -265,22 +264,13 @@ def good(rows: dict[str, dict[str, Any]]) -> bool:
     )
 
 
-def commit() -> str:
-    """The commit measured, marked when the tree differs from it; `unknown` outside a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
-
-
 def publish(line: dict[str, Any]) -> None:
     """Append the run to the results."""
-    system = platform.uname()
-    machine = f"{system.system} {system.machine}, {os.cpu_count()} processors"
     head = {
         "schema": "latscope.benchmark/1",
         "name": "stalls",
         "commit": commit(),
-        "machine": f"{machine}, Python {platform.python_version()}",
+        "machine": machine(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     with RESULTS.open("a", encoding="utf-8") as results:

@@ -14,9 +14,6 @@ saved, masked. Needs vLLM: python tests/engines/install.py vllm.
 import argparse
 import asyncio
 import json
-import os
-import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.setting import commit, machine
 from latscope.attribution.model import OWNERS
 from latscope.errors import InputError
 from latscope.recording import to_line
@@ -43,21 +41,6 @@ SEED = 11
 TARGET = 0.99
 INSIDE = ("n", "wall_inside", "ttft_n", "ttft_inside")
 RESULTS = Path(__file__).parent / "results" / "stamps.jsonl"
-
-
-def commit() -> str:
-    """The commit measured, marked when the tree differs from it; `unknown` outside a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    done = subprocess.run(
-        command, cwd=RESULTS.parent.parent, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
-
-
-def machine() -> str:
-    """Enough to tell figures of unlike machines apart, and nothing that names one."""
-    system, python = platform.uname(), platform.python_version()
-    return f"{system.system} {system.machine}, {os.cpu_count()} processors, Python {python}"
 
 
 def made(count: int, seed: int) -> list[tuple[Made, Seen]]:

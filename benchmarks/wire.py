@@ -10,9 +10,6 @@ when an event of the long stream costs more than 1.3 times one of the short.
 """
 
 import json
-import os
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
+from benchmarks.setting import commit, machine
 from latscope.wire.frames import Frame
 from latscope.wire.sse import SSEDecoder
 
@@ -76,21 +74,6 @@ def measure(cut: Callable[[list[bytes]], list[bytes]]) -> dict[str, float]:
         f"us_per_event_{LARGE}": round(large, 3),
         "ratio": round(large / small, 3),
     }
-
-
-def commit() -> str:
-    """The commit measured, marked when the tree differs from it; `unknown` outside a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    done = subprocess.run(
-        command, cwd=RESULTS.parent.parent, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
-
-
-def machine() -> str:
-    """Enough to tell figures of unlike machines apart, and nothing that names one."""
-    system, python = platform.uname(), platform.python_version()
-    return f"{system.system} {system.machine}, {os.cpu_count()} processors, Python {python}"
 
 
 def main() -> int:

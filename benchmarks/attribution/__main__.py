@@ -2,9 +2,6 @@
 
 import argparse
 import json
-import os
-import platform
-import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +12,7 @@ from benchmarks.attribution.baselines import BASELINES
 from benchmarks.attribution.cells import cells, served
 from benchmarks.attribution.report import table, written
 from benchmarks.attribution.score import Judged, Score, Tally, baseline_of, score, worse_than
+from benchmarks.setting import commit, machine
 from latscope.attribution import attribute
 from latscope.attribution.learn import learn_from
 from latscope.attribution.observe import observe
@@ -139,21 +137,6 @@ def _baselines(guarded: Sequence[Score]) -> dict[str, Mapping[str, float]]:
             "worst_cell_upper": round(max(upper for _, upper in gaps), 3),
         }
     return found
-
-
-def commit() -> str:
-    """The commit measured, marked when the tree differs from it; `unknown` outside a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    done = subprocess.run(
-        command, cwd=RESULTS.parent.parent, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
-
-
-def machine() -> str:
-    """Enough to tell figures of unlike machines apart, and nothing that names one."""
-    system, python = platform.uname(), platform.python_version()
-    return f"{system.system} {system.machine}, {os.cpu_count()} processors, Python {python}"
 
 
 def main() -> None:

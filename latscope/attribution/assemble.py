@@ -17,6 +17,7 @@ from latscope.attribution.model import (
     ServiceTier,
     Stall,
 )
+from latscope.attribution.observe import endpoint_of
 from latscope.attribution.owners import provider_of
 from latscope.attribution.shares import dominant, segment_shares, unsplit_pieces
 from latscope.attribution.speed import itl, tokens_per_chunk, tpot
@@ -55,7 +56,7 @@ def assemble(call: Recording, found: Found) -> Attribution:
         provider=provider_of(call.target.host, t.fingerprint, t.path.server),
         api=t.api,
         model=t.model or _text(request.get("model")),
-        endpoint=_endpoint(call),
+        endpoint=endpoint_of(call),
         mode=mode,
         streamed=t.streamed,
         status=t.verdict,
@@ -154,11 +155,6 @@ def _lead_of(leader: Segment, pieces: Sequence[Piece]) -> float:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _endpoint(call: Recording) -> str:
-    target = call.target
-    return f"{target.scheme}://{target.host}:{target.port}{target.path}"
 
 
 def _finish(t: Timeline) -> str | None:

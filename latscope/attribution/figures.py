@@ -62,14 +62,6 @@ BEFORE: tuple[Segment, ...] = ("queue", "prefill")
 INFERENCE: tuple[Segment, ...] = ("prefill", "decode")
 SERVER: tuple[Segment, ...] = ("queue", "prefill", "decode")
 
-SINGLES = ("queue.engine", "prefill", "decode", "queue.frontend", "network.gateway")
-JOINTS: tuple[tuple[Covers, tuple[Segment, ...]], ...] = (
-    ("queue+prefill", BEFORE),
-    ("prefill+decode", INFERENCE),
-    ("queue+prefill+decode", SERVER),
-)
-"""Narrowest first: what a wider figure adds to a narrower one is a difference of the two."""
-
 
 def figures_of(timeline: Timeline) -> tuple[Figures, tuple[Reported, ...]]:
     """The figures that fit, and those demoted because they contradict the client's clock."""
@@ -130,13 +122,10 @@ def _joined(ns: dict[Covers, Ns]) -> Figures:
 def _between(timeline: Timeline) -> Ns | None:
     """Two hops that each time the response head from their own receipt: what the outer one says
     above the inner one passed between them. Rounding of both taken off; never a sum of them."""
-    heads = sorted(
-        (figure for figure in timeline.reported if figure.covers == "headers"),
-        key=lambda figure: figure.ns,
-    )
+    heads = [figure for figure in timeline.reported if figure.covers == "headers"]
     if len(heads) < 2:
         return None
-    inner, outer = heads[0], heads[-1]
+    inner, outer = min(heads), max(heads)
     return max(0, outer.ns - inner.ns - inner.resolution_ns - outer.resolution_ns) or None
 
 

@@ -10,12 +10,12 @@ from latscope.attribution.estimate import Lead
 from latscope.attribution.excess import Estimate, split
 from latscope.attribution.figures import Figures
 from latscope.attribution.model import LoadExcess, Segment
-from latscope.attribution.observe import endpoint_of, observe, wall_s
+from latscope.attribution.observe import endpoint_of, observe
 from latscope.attribution.pace import Pace
 from latscope.attribution.profile import Profile
 from latscope.recording import Recording
 from latscope.timeline import Timeline
-from latscope.units import MS, Ns
+from latscope.units import MS, Ns, wall_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def known_of(
     if timeline.first_token is None or timeline.verdict != "complete":
         return Known()
     decode, least = _hidden_decode(timeline, found, profile)
-    estimate, flags = _estimate(call, timeline, found, profile)
+    estimate, flags = _estimate(call, timeline, figures, found, profile)
     lead = None
     if not figures.known and (decode or estimate is not None):
         lead = _lead(estimate, decode, least, profile)
@@ -56,7 +56,7 @@ def source_of(profile: Profile) -> str:
 
 
 def _estimate(
-    call: Recording, timeline: Timeline, found: Pace, profile: Profile | None
+    call: Recording, timeline: Timeline, figures: Figures, found: Pace, profile: Profile | None
 ) -> tuple[Estimate | None, tuple[str, ...]]:
     if profile is None:
         return None, ()
@@ -65,7 +65,7 @@ def _estimate(
         return None, ("profile_of_another",)
     if wall_s(call.started_at) > wall_s(profile.expires_at):
         return None, ("profile_expired",)
-    row = observe(call, timeline, found)
+    row = observe(call, timeline, found, figures)
     estimate = None if row is None else split(row, profile)
     if estimate is None:
         return None, ()

@@ -11,7 +11,7 @@ from latscope.attribution.excess import errors_of, time_of
 from latscope.attribution.fit import floor_terms, step_terms
 from latscope.attribution.guards import Fit, guards_of, noise_of, rank_correlation, scatter_limit
 from latscope.attribution.intervals import residuals
-from latscope.attribution.observe import DAY, Observation, observe, rfc3339
+from latscope.attribution.observe import Observation, observe
 from latscope.attribution.profile import (
     Anchor,
     Floor,
@@ -24,7 +24,7 @@ from latscope.attribution.profile import (
 )
 from latscope.errors import InputError
 from latscope.recording import Recording
-from latscope.units import MS, Ns
+from latscope.units import DAY, MS, Ns, rfc3339
 
 NEWEST = 5_000
 """Calls a profile is learnt from, at most; older ones say less of today."""
@@ -53,14 +53,6 @@ def learn(
     return learn_from(rows)
 
 
-def learn_all(observations: Iterable[Observation]) -> dict[Key, Profile]:
-    """A profile for each (endpoint, model, api) among the observations."""
-    groups: dict[Key, list[Observation]] = {}
-    for row in observations:
-        groups.setdefault(row.key, []).append(row)
-    return {key: learn_from(rows) for key, rows in groups.items()}
-
-
 def learn_from(observations: Iterable[Observation]) -> Profile:
     """What observations of one (endpoint, model, api) show of it. Raises as `learn` does."""
     rows = sorted(observations, key=lambda row: row.at_s)
@@ -72,13 +64,6 @@ def learn_from(observations: Iterable[Observation]) -> Profile:
     step = _step_floor(timed)
     fit, used = _newest(timed, anchor, step)
     return _profile(key, policy, anchor, rows[-1].at_s, timed, used, fit, step)
-
-
-def learn_without(observations: Sequence[Observation], index: int) -> Profile | None:
-    """The profile of all observations but one: what that one may be judged by. Null when it is the
-    only one."""
-    others = [*observations[:index], *observations[index + 1 :]]
-    return learn_from(others) if others else None
 
 
 def learn_apart(observations: Sequence[Observation]) -> list[Profile | None]:

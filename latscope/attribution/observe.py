@@ -1,17 +1,16 @@
 """What one call teaches of its endpoint: one row of figures a call, nothing of its content."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
-from latscope.attribution.figures import figures_of
+from latscope.attribution.figures import Figures, figures_of
 from latscope.attribution.pace import Pace, pace
 from latscope.attribution.speed import tokens_per_chunk
 from latscope.recording import Recording
 from latscope.timeline import Timeline, build
-from latscope.units import Ns
+from latscope.units import Ns, wall_s
 
 EARLY_STEPS = 2
 """Steps after the first token whose mean tells how crowded the engine was just then."""
@@ -58,12 +57,15 @@ class Observation:
 
 
 def observe(
-    recording: Recording, timeline: Timeline | None = None, found: Pace | None = None
+    recording: Recording,
+    timeline: Timeline | None = None,
+    found: Pace | None = None,
+    figures: Figures | None = None,
 ) -> Observation | None:
     """The row of a call; null for one that teaches nothing: not streamed, not complete (unless its
     caller gave up before the first token), prompt size unknown, first token hidden or collected.
 
-    timeline, found: of the same recording, where they are built already.
+    timeline, found, figures: of the same recording, where they are made already.
     """
     t = timeline or build(recording)
     usage, answer = t.usage, t.answer
@@ -74,7 +76,7 @@ def observe(
     first = t.first_token_ns
     seen = t.wall_ns if first is None else first
     transit = rtt // 2 if first is None else rtt  # of a call that was left, only the way there
-    figures, _ = figures_of(t)
+    stated = figures or figures_of(t)[0]
     cached = min(usage.cached_tokens or 0, prompt)
     steps = found or pace(t.arrivals)
     step, early = _steps(t, steps)
@@ -96,8 +98,8 @@ def observe(
         reused=_reused(recording),
         peer=t.path.peer,
         weight=1 / recording.sample.rate if recording.sample.rate > 0 else 1.0,
-        queue_ns=figures.queue_ns,
-        prefill_ns=figures.prefill_ns,
+        queue_ns=stated.queue_ns,
+        prefill_ns=stated.prefill_ns,
         early_ns=early,
         jitter2=jitter2([after.at - before.at for before, after in pairwise(steps.bursts)]),
         server=t.path.server,
@@ -161,44 +163,3 @@ def endpoint_of(recording: Recording) -> str:
     """Where the call went, as attributions name it: no user info, no query."""
     target = recording.target
     return f"{target.scheme}://{target.host}:{target.port}{target.path}"
-
-
-# -- the wall clock in words, for the core keeps no calendar --------------------------------------
-
-RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d(?:\.\d+)?)(?:[zZ]|([+-])(\d\d):?(\d\d))?"
-)
-DAY = 86_400
-
-
-def wall_s(text: str) -> float:
-    """An RFC 3339 time as seconds since 1970 (UTC); 0 for what is none."""
-    match = RFC3339.fullmatch(text.strip())
-    if match is None:
-        return 0.0
-    year, month, day, hour, minute = (int(match[at]) for at in range(1, 6))
-    offset = 0
-    if match[7]:
-        offset = (int(match[8]) * 60 + int(match[9])) * (60 if match[7] == "+" else -60)
-    days = _days(year, month, day)
-    return days * DAY + hour * 3600 + minute * 60 + float(match[6]) - offset
-
-
-def rfc3339(at_s: float) -> str:
-    """Seconds since 1970 as an RFC 3339 time (UTC), to the second."""
-    days, rest = divmod(int(at_s), DAY)
-    year = 1970 + days // 366
-    while _days(year + 1, 1, 1) <= days:
-        year += 1
-    month = max(number for number in range(1, 13) if _days(year, number, 1) <= days)
-    day = days - _days(year, month, 1) + 1
-    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    return f"{year:04}-{month:02}-{day:02}T{clock}Z"
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Days from 1970-01-01 to a date of the Gregorian calendar, whose years begin in March here so
-    that a leap day comes last."""
-    year, month = (year - 1, month + 9) if month < 3 else (year, month - 3)
-    leaps = year // 4 - year // 100 + year // 400
-    return 365 * year + leaps + (153 * month + 2) // 5 + day - 1 - 719_468

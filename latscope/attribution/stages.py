@@ -7,7 +7,7 @@ Arrivals are later than what they tell of, by delivery at most: `grace`.
 
 from dataclasses import dataclass
 
-from latscope.attribution.profile import HeaderPolicy, Profile
+from latscope.attribution.profile import HeaderPolicy
 from latscope.attribution.splits import engine_of
 from latscope.timeline import Timeline
 from latscope.units import MS, Ns
@@ -33,16 +33,6 @@ class Stages:
     frontend: bool = False
     firm: bool = True
     evidence: tuple[str, ...] = ()
-
-
-def policy_of(timeline: Timeline, profile: Profile | None) -> HeaderPolicy:
-    """What the response head of this server means; of a known engine by its source."""
-    if not timeline.streamed:
-        return "unknown"
-    known = POLICIES.get(engine_of(timeline))
-    if known is not None:
-        return known
-    return profile.headers if profile is not None else "unknown"
 
 
 def stages(timeline: Timeline, grace: Ns, *, hop_free: bool) -> Stages:

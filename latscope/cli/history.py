@@ -19,7 +19,6 @@ from latscope.cli.output import Progress, say
 from latscope.errors import InputError, MissingExtra
 from latscope.recording import Recording
 from latscope.report.figures import counted
-from latscope.timeline import build
 
 LEAST = 20
 """Calls of one endpoint and model below which nothing is learnt from them."""
@@ -141,7 +140,7 @@ def _observed(files: Sequence[str], progress: Progress) -> Iterator[tuple[str, O
                     continue
                 if number and number % 100 == 0:
                     progress.reached(f"{counted(number, 'call')} looked at for their history")
-                row = observe(recording, build(recording))
+                row = observe(recording)
                 if row is not None:
                     yield recording.call_id, row
         except InputError:

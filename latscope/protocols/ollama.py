@@ -25,6 +25,7 @@ from latscope.protocols.reading import (
     read,
 )
 from latscope.protocols.writing import known, merged, text_of, tool_name
+from latscope.units import rfc3339
 from latscope.wire.frames import Frame
 
 COUNTS: Mapping[str, str] = {
@@ -163,7 +164,7 @@ class OllamaEncoder:
     def _line(self, message: dict[str, Any], ending: Mapping[str, Any] | None = None) -> bytes:
         line: dict[str, Any] = {
             "model": self.reply.model,
-            "created_at": _stamp(self.reply.created),
+            "created_at": rfc3339(self.reply.created),
             "message": message,
             "done": False,
         }
@@ -175,22 +176,6 @@ class OllamaEncoder:
         counts = {key: getattr(usage, name) for name, key in COUNTS.items()}
         word = REASONS.get(reason, "stop")
         return {"done": True, "done_reason": word, **(metrics or {}), **known(**counts)}
-
-
-def _stamp(seconds: int) -> str:
-    """A Unix time as RFC 3339 writes it. Counted here: what reads clocks is not for this layer.
-
-    Days are counted from 1 March of year 0, so that a leap day ends its year (of 146,097 days to
-    400 years)."""
-    days, rest = divmod(seconds, 86_400)
-    era, day = divmod(days + 719_468, 146_097)
-    year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
-    day -= 365 * year + year // 4 - year // 100
-    month = (5 * day + 2) // 153
-    day -= (153 * month + 2) // 5 - 1
-    month, year = (month + 2) % 12 + 1, 400 * era + year + month // 10
-    hour, minute, second = rest // 3_600, rest // 60 % 60, rest % 60
-    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
 
 
 def _message(pieces: list[Piece]) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from operator import itemgetter
 from typing import Literal, TypeAlias
 
 from latscope.attribution.model import SEGMENTS, Attribution, Segment
-from latscope.attribution.observe import wall_s
 from latscope.rules.censored import Quantile, Sample, quantiles, trend
 from latscope.rules.stats import Estimate
+from latscope.units import wall_s
 
 Measure: TypeAlias = Literal["ttft", "e2e"] | Segment
 """What is measured of each call: its time to first token, its whole, or one of its segments."""

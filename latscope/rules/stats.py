@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from statistics import NormalDist, median
 
+from latscope.attribution.paired import hodges_lehmann
+
 LEVEL = 0.9
 LEAST = 3
 """Of fewer values no interval is given."""
@@ -35,12 +37,6 @@ class Estimate:
     def clear(self) -> bool:
         """Whether the interval excludes zero."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
-
-
-def hodges_lehmann(values: Sequence[float]) -> float:
-    """The median of the means of all pairs, each value paired with itself too. At least one."""
-    means = [(one + other) / 2 for index, one in enumerate(values) for other in values[index:]]
-    return median(means)
 
 
 def bootstrap_interval(

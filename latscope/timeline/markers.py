@@ -63,14 +63,19 @@ def markers(recording: Recording, attempt: Attempt, stream: Stream | None) -> tu
     if stream is None or not stream.reads:
         return ()
     rules = _rules_for(recording, attempt)
-    found: list[Marker] = []
+    kept: list[tuple[Event, Milestone, bool]] = []
     reached = 0
     for event, milestone, firm in _proofs(stream.events, rules):
         state = ORDER.index(milestone)
         if state >= reached:
             reached = state
-            found.append(Marker(at=stream.at(event), milestone=milestone, firm=firm))
-    return tuple(found)
+            kept.append((event, milestone, firm))
+    return tuple(
+        Marker(at=at, milestone=milestone, firm=firm)
+        for at, (_, milestone, firm) in zip(
+            stream.arrived([event for event, _, _ in kept]), kept, strict=True
+        )
+    )
 
 
 def _rules_for(recording: Recording, attempt: Attempt) -> tuple[Rule, ...]:

@@ -55,10 +55,10 @@ class Stream:
             found.append(Span(min(since, read.got_ns), read.got_ns))
         return tuple(found)
 
-    def at(self, event: Event) -> Span:
-        """When the event's last byte arrived."""
-        offsets = [read.body_offset for read in self.reads]
-        return self.spans()[min(bisect_left(offsets, event.end), len(offsets) - 1)]
+    def arrived(self, events: Sequence[Event]) -> list[Span]:
+        """When the last byte of each event arrived."""
+        offsets, spans = [read.body_offset for read in self.reads], self.spans()
+        return [spans[min(bisect_left(offsets, event.end), len(spans) - 1)] for event in events]
 
 
 def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Stream:

@@ -9,10 +9,8 @@ from latscope.attribution.guards import Fit, guards_of, noise_of, rank_correlati
 from latscope.attribution.learn import (
     header_policy,
     learn,
-    learn_all,
     learn_apart,
     learn_from,
-    learn_without,
     tau_of,
 )
 from latscope.attribution.observe import Observation
@@ -66,14 +64,13 @@ def test_calls_become_a_profile() -> None:
         learn(calls, model="large")
 
 
-def test_several_models_are_named_and_can_be_learnt_apart() -> None:
+def test_several_models_are_named() -> None:
     other = [
         replace(one, key=("http://b:1/v1/chat/completions", "large", "chat")) for one in rows(30)
     ]
     mixed = [*rows(30), *other]
     with pytest.raises(InputError, match=r"2 endpoints or models: tiny at http://127\S+, large at"):
         learn_from(mixed)
-    assert {key[1] for key in learn_all(mixed)} == {"tiny", "large"}
 
 
 def test_no_call_is_no_profile() -> None:
@@ -318,14 +315,6 @@ def test_calls_without_heads() -> None:
 
 
 # -- no call judged by itself ---------------------------------------------------------------------
-
-
-def test_a_call_can_be_left_out() -> None:
-    seen = rows(30)
-    low = replace(seen[7], headers_ns=1 * MS, sent_ns=2 * MS)
-    without = learn_without([*seen[:7], low, *seen[8:]], 7)
-    assert without == learn_from([*seen[:7], *seen[8:]])
-    assert learn_without([low], 0) is None
 
 
 def test_few_calls_are_judged_apart_and_many_together() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from latscope.attribution.observe import observe, rfc3339, wall_s
+from latscope.attribution.observe import observe
 from latscope.recording import Recording, Sample
-from latscope.units import MS, US
+from latscope.units import MS, US, rfc3339, wall_s
 from tests.calls import DONE, Chunk, attempt, call, finish, metrics, stream, tokens, usage
 
 ASKED = {"model": "tiny", "stream": True}

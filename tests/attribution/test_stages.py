@@ -3,8 +3,7 @@
 import pytest
 
 from latscope.attribution import Attribution
-from latscope.attribution.profile import HeaderPolicy, Profile
-from latscope.attribution.stages import policy_of, stages
+from latscope.attribution.stages import stages
 from latscope.recording import Recording
 from latscope.timeline import Marker, build
 from latscope.timeline.model import Timeline
@@ -75,32 +74,6 @@ def test_a_head_with_the_first_token_is_that_of_an_older_server() -> None:
 def test_behind_a_hop_the_head_may_have_been_kept() -> None:
     found = attributed(call(head=400.0, peer="104.18.6.192:443"))
     assert bounds(found, "queue")[0] == 0
-
-
-def profiled(headers: HeaderPolicy) -> Profile:
-    return Profile(
-        endpoint="http://a",
-        model="tiny",
-        api="chat",
-        provenance="inferred",
-        made_at="2026-11-29T12:00:00Z",
-        expires_at="2026-12-06T12:00:00Z",
-        n=100,
-        floor=None,
-        step=None,
-        headers=headers,
-        rtt_ns=None,
-        tokens_per_chunk=1.0,
-    )
-
-
-def test_the_policy_is_the_known_engines_else_the_profiles() -> None:
-    assert policy_of(build(call(head=4.0)), None) == "early"
-    unnamed = build(call(head=4.0, vllm=False))
-    assert policy_of(unnamed, None) == "unknown"
-    assert policy_of(unnamed, profiled("token")) == "token"
-    whole = build(stream([(100.0, b'{"object":"chat.completion"}')], kind="application/json"))
-    assert policy_of(whole, profiled("early")) == "unknown"
 
 
 def with_markers(*markers: tuple[float, str], head: float = 4.0, direct: bool = True) -> Timeline:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from latscope.attribution.paired import hodges_lehmann
 from latscope.rules.stats import (
     Estimate,
     bootstrap_interval,
     centre,
     expanded_tail,
-    hodges_lehmann,
     student,
     theil_sen,
 )

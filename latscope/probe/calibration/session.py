@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from latscope.attribution.arms import Sample, sample
 from latscope.attribution.model import Attribution
@@ -27,6 +27,7 @@ from latscope.probe.rtt import RttProbe
 from latscope.probe.run import Ready, Result, Say
 from latscope.recording import Recording
 from latscope.timeline import build
+from latscope.units import rfc3339
 
 CAPS = (1, 16)
 """The smallest output cap, and the one asked for where a single token is refused."""
@@ -232,8 +233,8 @@ def profile(session: Session, *, now: datetime, days: float) -> Profile:
             endpoint=call.endpoint,
             model=call.model or session.ask.model,
             api=call.api,
-            made_at=_rfc3339(now),
-            expires_at=_rfc3339(now + timedelta(days=days)),
+            made_at=rfc3339(now.timestamp()),
+            expires_at=rfc3339((now + timedelta(days=days)).timestamp()),
             skipped=(*session.plan.dropped, *session.skipped, *warnings(session.samples)),
             spent={name: session.spent[name] for name in SPENT},
         ),
@@ -260,7 +261,3 @@ def warnings(samples: Sequence[Sample]) -> list[str]:
         f"cache: {hits} of {len(pairs)} repeated prompts were served from a cache; routing by a"
         " hash of the prompt may send a pair to different machines"
     ]
-
-
-def _rfc3339(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
