@@ -70,6 +70,8 @@ def markers(recording: Recording, attempt: Attempt, stream: Stream | None) -> tu
         if state >= reached:
             reached = state
             kept.append((event, milestone, firm))
+    if not kept:  # nearly every stream
+        return ()
     return tuple(
         Marker(at=at, milestone=milestone, firm=firm)
         for at, (_, milestone, firm) in zip(
