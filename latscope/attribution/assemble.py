@@ -19,6 +19,7 @@ from latscope.attribution.model import (
 )
 from latscope.attribution.observe import endpoint_of
 from latscope.attribution.owners import provider_of
+from latscope.attribution.request import rate_limit, request_shape
 from latscope.attribution.shares import dominant, segment_shares, unsplit_pieces
 from latscope.attribution.speed import itl, tokens_per_chunk, tpot
 from latscope.attribution.window import Basis
@@ -116,6 +117,12 @@ def assemble(call: Recording, found: Found) -> Attribution:
         truth=call.truth,
         sample=call.sample,
         turn=call.turn,
+        response_id=t.response_id,
+        previous_response_id=call.previous_response_id,
+        server=t.path.server,
+        hops=t.path.hops,
+        request=request_shape(call, t.api),
+        rate_limit=rate_limit(call),
         pieces=pieces,
         ttft_pieces=to_first,
     )

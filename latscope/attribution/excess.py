@@ -130,11 +130,12 @@ def point_of(row: Observation, profile: Profile) -> Point | None:
     way = min(profile.jitter_ns, max(0, total - least))
     excess = max(0, total - least - way)
     front = front_of(profile, floor)
-    shared = _contention(row, profile, floor, excess)
+    joined = min(excess, floor.join_ns)
+    shared = _contention(row, profile, floor, excess - joined)
     return Point(
         anchor=floor.anchor,
         total_ns=total,
-        prefill_ns=clamp(least - front + shared, 0, total - way),
+        prefill_ns=clamp(least - front + joined + shared, 0, total - way),
         way_ns=way,
         front_ns=min(front, total),
         excess_ns=excess,
@@ -159,7 +160,7 @@ def front_of(profile: Profile, floor: Floor) -> Ns:
     step = profile.step
     if step is None or floor.anchor == "headers":
         return 0
-    steps = 1.0 if profile.provenance == "probed" else 2.0
+    steps = 1.0 if profile.provenance == "probed" or floor.join_ns else 2.0
     own = steps * step.base_ns * max(1.0, profile.tokens_per_chunk or 1.0)
     return max(0, round(floor.terms.base_ns - own))
 
@@ -191,6 +192,8 @@ COMPANY = ((0.15, "alone"), (0.6, "some"), (inf, "much"))
 def _group(profile: Profile, floor: Floor, load: float, company: float) -> str:
     words = [next(word for most, word in LOADS if load <= most)]
     words.append(next(word for most, word in COMPANY if company <= most))
+    if floor.join_ns:
+        words.append("ahead")
     return "/".join((profile.provenance, floor.anchor, *words))
 
 

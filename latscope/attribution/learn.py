@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import sqrt
 from statistics import median
 
+from latscope.attribution.ahead import join_of
 from latscope.attribution.changes import newest_regime, quantile
 from latscope.attribution.excess import errors_of, time_of
 from latscope.attribution.fit import floor_terms, step_terms
@@ -243,6 +244,7 @@ def _profile(
         n=len(used),
         noise_ns=noise,
         tokens=(min(fit.uncached), max(fit.uncached)),
+        join_ns=join_of(used, fit.residuals, noise),
     )
     chunks = [row.tokens_per_chunk for row in used if row.tokens_per_chunk is not None]
     spread = [row.jitter2 for row in used if row.jitter2 is not None]

@@ -172,6 +172,49 @@ class ConnectionInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestShape:
+    """What the request asked for, without what it said. Sizes are bytes of the prompt as it was
+    written (of a masked recording too: its skeleton keeps every length).
+
+    system_bytes: system or developer text; tools_bytes: the list of tools; history_bytes: messages
+    before the last turn; last_bytes: those since the last answer of the model (the user's, or tool
+    results). messages, tools: how many. tool_results: how many of the last turn's messages give a
+    tool's result back. usage_asked: whether usage on the stream was asked for; null where the API
+    always sends it, or nothing streams. cache_breakpoints: explicit cache marks; cache_ttl_ns: the
+    longest lifetime they ask for. schema: a short word that is the same for calls with the same
+    output grammar; null without one. hashes: keyed hashes of the prompt's blocks of 256 bytes (16
+    hex digits each, one after another), each over all before it; parts: (part of the request, how
+    many blocks begin in it), in order; empty where no hashes were recorded.
+    """
+
+    system_bytes: int
+    tools_bytes: int
+    history_bytes: int
+    last_bytes: int
+    messages: int
+    tools: int
+    tool_results: int
+    usage_asked: bool | None
+    cache_breakpoints: int
+    cache_ttl_ns: Ns | None
+    schema: str | None
+    hashes: str = ""
+    parts: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimit:
+    """What the answer's headers say is allowed and left; null where they do not."""
+
+    limit_requests: int | None
+    remaining_requests: int | None
+    limit_tokens: int | None
+    remaining_tokens: int | None
+    retry_after_ns: Ns | None
+    """The longest wait the server asked for in any attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Instrument:
     """How well the instrument itself knows its stamps: the clock, and the widest interval any
     stamp the figures rest on may be off by."""
@@ -236,6 +279,14 @@ class Attribution:
     """`dominant` for the time to first token alone; null without one."""
     profile: str | None = None
     """Whose floors split what one call cannot: `inferred from 240 calls`, `probed 2026-11-29`."""
+    response_id: str | None = None
+    previous_response_id: str | None = None
+    server: str | None = None
+    """Product token of the Server header, lower case."""
+    hops: tuple[str, ...] = ()
+    """Proxies the answer's headers admit to."""
+    request: RequestShape | None = None
+    rate_limit: RateLimit | None = None
     schema: str = SCHEMA
     pieces: tuple[Piece, ...] = ()
     """The partition of the wall time itself, in call order; `segments` follow from it."""

@@ -68,13 +68,15 @@ class Terms:
 class Floor:
     """terms, counted from `anchor`; n: calls (or probe pairs) it rests on; noise_ns: how far
     unloaded calls scatter around it (a median absolute deviation); tokens: smallest and largest
-    uncached prompt seen."""
+    uncached prompt seen; join_ns: how long a call that joins a busy engine is scheduled and not yet
+    computed (see `ahead`), 0 where nothing shows it."""
 
     terms: Terms
     anchor: Anchor
     n: int
     noise_ns: Ns
     tokens: tuple[int, int]
+    join_ns: Ns = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import click
 from rich.text import Text
 
 from latscope.attribution import attribute
+from latscope.attribution.jsonview import to_mapping
 from latscope.attribution.model import Attribution
 from latscope.cli.output import Progress, Screen, json_line, open_sink, screen
 from latscope.documents.scenarios import DEMO, Scenario, by_name
@@ -19,7 +20,6 @@ from latscope.probe.requests import Ask
 from latscope.probe.run import Load, Result, run
 from latscope.probe.targets import Target
 from latscope.recording import Recording
-from latscope.report.jsonview import to_mapping
 from latscope.report.terminal import call_lines
 from latscope.report.view import CallView, call_view
 from latscope.sim.process import Running, start

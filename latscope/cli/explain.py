@@ -12,8 +12,8 @@ from latscope.cli.history import History, learnt, profiles, rereadable
 from latscope.cli.output import Progress, json_line, say, screen
 from latscope.errors import InputError, UsageError
 from latscope.recording import ServerSpan
-from latscope.report.fields import check_field, check_plain
 from latscope.report.figures import counted
+from latscope.rules.fields import check_field, check_plain
 
 EVERY = 100
 """Calls between two looks of the progress line."""
@@ -163,7 +163,7 @@ def _print(
 
 
 def _print_json(reading: _Reading, calls: Iterator[Attribution], slow: int | None) -> bool:
-    from latscope.report.jsonview import to_mapping
+    from latscope.attribution.jsonview import to_mapping
     from latscope.report.summary import slowest
 
     shown = False

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from latscope.attribution.jsonview import to_mapping
 from latscope.attribution.model import Attribution
 from latscope.cli.history import History, profiles
 from latscope.cli.output import Progress, json_line, open_sink, say, screen, talk
@@ -27,7 +28,6 @@ from latscope.probe.rtt import RttProbe
 from latscope.probe.run import Load, Result, models, run
 from latscope.probe.trouble import offered
 from latscope.report.figures import counted, duration
-from latscope.report.jsonview import to_mapping
 from latscope.timeline.build import path_of
 
 

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import click
 
+from latscope.attribution.jsonview import to_mapping
 from latscope.attribution.model import Attribution
-from latscope.cli import where
 from latscope.errors import UsageError
 from latscope.recording import Recording
-from latscope.report.jsonview import to_mapping
+from latscope.rules import where
 
 AGO = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)")
 SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}

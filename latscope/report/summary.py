@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from latscope.attribution.jsonview import field_of
 from latscope.attribution.model import SEGMENTS, Attribution, Segment
-from latscope.report.jsonview import field_of
 from latscope.report.view import LAID, unsplit_sums
 from latscope.rules.censored import Quantile, Sample, quantile, quantiles
 from latscope.rules.group import Counts, counts, ending, samples, weight

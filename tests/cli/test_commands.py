@@ -12,13 +12,13 @@ import pytest
 
 from latscope import __version__
 from latscope.attribution import attribute
+from latscope.attribution.jsonview import KEYS
 from latscope.attribution.model import SEGMENTS, Attribution
 from latscope.cli import main as main_module
 from latscope.cli.main import COMMANDS, run
 from latscope.documents import recordings
 from latscope.documents.scenarios import DEMO
 from latscope.recording import Recording
-from latscope.report.jsonview import KEYS
 from tests.probe.scripted import chunk, good, opened, serving, sse
 
 LATSCOPE = [sys.executable, "-m", "latscope"]

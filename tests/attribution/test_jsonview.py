@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
+from latscope.attribution.jsonview import KEYS, to_mapping
 from latscope.attribution.model import Attribution
-from latscope.report.jsonview import KEYS, to_mapping
-
-from . import samples
+from tests.report import samples
 
 CALLS = [samples.reported_call(), samples.blind_call(), samples.failed_call()]
 

@@ -6,8 +6,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
+from latscope.attribution.jsonview import ALIASES, KEYS
 from latscope.attribution.model import OWNERS, SEGMENTS, Attribution
-from latscope.report.jsonview import ALIASES, KEYS
 
 Kind = Literal["number", "text", "truth", "group", "names", "list"]
 """`group`: has fields of its own. `names`: holds whatever names were given, such as tags."""

@@ -18,7 +18,8 @@ KEYS: tuple[str, ...] = (
     "tokens_per_chunk", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens",
     "max_output_tokens", "segments", "unsplit", "load_excess", "dominant", "dominant_candidates",
     "stalls", "reported", "instrument", "flags", "truth", "sample", "turn", "cache_write_tokens",
-    "dominant_ttft", "profile",
+    "dominant_ttft", "profile", "response_id", "previous_response_id", "server", "hops", "request",
+    "rate_limit",
 )  # fmt: skip
 
 

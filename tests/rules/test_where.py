@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from latscope.cli.where import parse
+from latscope.attribution.jsonview import to_mapping
 from latscope.errors import UsageError
-from latscope.report.jsonview import to_mapping
+from latscope.rules.where import parse
 from tests.report import samples
 
 CALL: dict[str, Any] = {

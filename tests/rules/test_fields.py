@@ -1,7 +1,7 @@
 import pytest
 
-from latscope.report.fields import Kind, check_field, check_plain, kind_of
-from latscope.report.jsonview import KEYS
+from latscope.attribution.jsonview import KEYS
+from latscope.rules.fields import Kind, check_field, check_plain, kind_of
 
 
 @pytest.mark.parametrize(

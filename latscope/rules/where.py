@@ -19,12 +19,12 @@ from math import isfinite
 from operator import ge, gt, le, lt
 from typing import Any, TypeAlias
 
+from latscope.attribution.jsonview import value_at
 from latscope.errors import UsageError
-from latscope.report.fields import PLAIN, Kind, check_field, kind_of
-from latscope.report.jsonview import value_at
+from latscope.rules.fields import PLAIN, Kind, check_field, kind_of
 
 Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
-"""Says whether an attribution's mapping (`report.jsonview`) is wanted."""
+"""Says whether an attribution's mapping (`attribution.jsonview`) is wanted."""
 
 TOKEN = re.compile(
     r"""\s*(?:
