@@ -1,6 +1,7 @@
 """What a request asked for, told from its skeleton: sizes, counts and marks, never words."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import groupby
@@ -52,10 +53,26 @@ def request_shape(call: Recording, api: str | None) -> RequestShape | None:
         schema=_schema(request),
         hashes="".join(str(row.get("hash", "")) for row in call.prefix or ()),
         parts=tuple(
-            (part, len([*rows]))
+            (_with_role(part, items), len([*rows]))
             for part, rows in groupby(str(row.get("part", "")) for row in call.prefix or ())
         ),
     )
+
+
+_PART = re.compile(r"\w+\[(\d{1,6})\]").fullmatch
+
+
+def _with_role(part: str, items: Sequence[Any]) -> str:
+    """`messages[3]` as `messages[3] tool`: whose it is, where the request says it."""
+    found = _PART(part)
+    if found is None or int(found[1]) >= len(items):
+        return part
+    item = items[int(found[1])]
+    who = _word(item, "role") or _word(item, "type")
+    return f"{part} {who}" if _ROLE(who) else part
+
+
+_ROLE = re.compile(r"[a-z_]{1,32}").fullmatch
 
 
 def size(value: Any) -> int:

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from heapq import nlargest
 from pathlib import Path
+from typing import TypeAlias
 
 import click
+from rich.text import Text
 
 from latscope.attribution.model import Attribution, Mode
 from latscope.cli import select, serverside
 from latscope.cli.history import History, learnt, profiles, rereadable
 from latscope.cli.output import Progress, json_line, say, screen
 from latscope.errors import InputError, UsageError
-from latscope.recording import ServerSpan
+from latscope.recording import Recording, ServerSpan
 from latscope.report.figures import counted
 from latscope.rules.fields import check_field, check_plain
 
@@ -19,6 +22,9 @@ EVERY = 100
 """Calls between two looks of the progress line."""
 TOLD = 10
 """Lines left out that are told one by one."""
+TICKET = 3
+"""Calls of a ticket where `--slowest` does not say: the slowest."""
+Pair: TypeAlias = tuple[Recording, Attribution]
 MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
 
 
@@ -43,6 +49,9 @@ MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
 @click.option(
     "--mode", type=click.Choice(MODES), help="Whose servers, where the host does not tell."
 )
+@click.option(
+    "--ticket", is_flag=True, help="An account for the vendor: ids, times, bounds, no content."
+)
 @click.option("--owners", is_flag=True, help="Who owns which segment, and the lever that moves it.")
 def explain_command(
     files: tuple[str, ...],
@@ -58,6 +67,7 @@ def explain_command(
     no_history: bool,
     as_json: bool,
     mode: Mode | None,
+    ticket: bool,
     owners: bool,
 ) -> int:
     """Shows where the calls recorded in FILE... spent their time; `-` reads stdin.
@@ -65,6 +75,7 @@ def explain_command(
     \b
       latscope explain calls.jsonl --where 'tags.team=search and ttft > 500ms'
       latscope explain calls.jsonl --slowest 3
+      latscope explain calls.jsonl --id 01JD --ticket > ticket.md
       latscope explain --spans traces.json            what servers alone tell, no client
     """
     if owners:
@@ -74,8 +85,7 @@ def explain_command(
     if span_files and not files:
         _needs_recordings(since, until, where, call_id)
         return serverside.explain(span_files, as_json=as_json, every=every, slowest=slowest)
-    if not files:
-        raise UsageError("explain needs a file of recordings, or - for stdin")
+    _check_files(files, ticket=ticket, as_json=as_json)
     keys = _keys(by)
     wanted = select.selection(since=since, until=until, where_text=where, call_id=call_id)
     reading = _Reading(wanted=wanted, mode=mode)
@@ -85,9 +95,12 @@ def explain_command(
             reading.history = learnt(copies, reading.history.given, reading.progress)
         if span_files:
             reading.spans = serverside.joined(copies, span_files)
-        found = _attributions(files, reading)
+        pairs = _attributed(files, reading)
+        found = (call for _, call in pairs)
         try:
-            if as_json:
+            if ticket:
+                shown = _print_ticket(reading, pairs, TICKET if slowest is None else slowest)
+            elif as_json:
                 shown = _print_json(reading, found, slowest)
             else:
                 shown = _print(reading, found, keys, every=every, slow=slowest)
@@ -174,7 +187,30 @@ def _print_json(reading: _Reading, calls: Iterator[Attribution], slow: int | Non
     return shown or slow == 0
 
 
-def _attributions(files: tuple[str, ...], reading: _Reading) -> Iterator[Attribution]:
+def _check_files(files: tuple[str, ...], *, ticket: bool, as_json: bool) -> None:
+    if not files:
+        raise UsageError("explain needs a file of recordings, or - for stdin")
+    if ticket and as_json:
+        raise UsageError("--ticket is a text to paste; leave out --json, or --ticket")
+
+
+def _print_ticket(reading: _Reading, pairs: Iterator[Pair], calls: int) -> bool:
+    """The slowest calls, in the order they began."""
+    from latscope import __version__
+    from latscope.report.ticket import Told, ticket
+
+    slowest = nlargest(calls, pairs, key=lambda pair: pair[1].wall_ns)
+    reading.progress.end()
+    if slowest:
+        told = [
+            Told(recording=recording, call=call)
+            for recording, call in sorted(slowest, key=lambda pair: pair[0].started_at)
+        ]
+        screen().lines(Text(line) for line in ticket(told, version=__version__))
+    return bool(slowest)
+
+
+def _attributed(files: tuple[str, ...], reading: _Reading) -> Iterator[Pair]:
     """Each usable recording that is asked for, attributed. A line that cannot be used is told and
     left out; the error of a file that cannot be read goes to `bad`, and the next one is read."""
     from latscope.attribution import attribute
@@ -193,7 +229,7 @@ def _attributions(files: tuple[str, ...], reading: _Reading) -> Iterator[Attribu
                 profile = reading.history.profile_of(recording)
                 call = attribute(recording, profile=profile, mode=reading.mode)
                 if select.passes(call, reading.wanted):
-                    yield call
+                    yield recording, call
         except InputError as error:
             reading.bad.append(error)
         _told(reading, problems, refused)

@@ -1,0 +1,352 @@
+"""Two sets of calls compared: which figure moved, by how much, and how sure that is.
+
+The effect comes first. A shift is Hodges and Lehmann's (1963) of two samples, the median of all
+differences between a new call and an old one; quantile differences stand beside it. Calls made
+near each other are alike, so intervals come from a block bootstrap (Kuensch 1989): runs of
+consecutive calls are drawn, not single ones. Where a call only bounds a figure (nothing split it),
+the interval spans what the bounds allow.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from random import Random
+from typing import Literal, NamedTuple, TypeAlias
+
+from latscope.rules.censored import Sample, quantile
+
+SCHEMA = "latscope.compare/1"
+LEVEL = 0.9
+ROUNDS = 300
+LEAST = 8
+"""Calls a side below which no interval is believed."""
+LEAST_P95 = 40
+GRID = 40
+"""Values a larger sample is thinned to, evenly by rank, before all differences are taken."""
+SMALL = 0.05
+"""Of the old median: what moves less than this matters to nobody."""
+
+Verdict: TypeAlias = Literal["moved", "same", "cannot tell"]
+Unit: TypeAlias = Literal["ns", "tokens", "share", "count"]
+
+LEAST_MOVE: dict[str, float] = {"ns": 2e6, "tokens": 1.0, "share": 0.02, "count": 0.05}
+"""By unit, the smallest move that matters however small the old figure is."""
+
+
+class Point(NamedTuple):
+    """One call's figure: the estimate, what it is at least and at most. censored: the call was
+    stopped before it was complete."""
+
+    value: float
+    low: float
+    high: float
+    censored: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """name: a metric; segment: whose time it is, for the answer to "which segment"; a joint one
+    (`queue | prefill`) is asked only where its parts cannot be told."""
+
+    name: str
+    unit: Unit
+    segment: str | None = None
+    parts: tuple[str, ...] = ()
+
+
+MEASURES: tuple[Measure, ...] = (
+    Measure(name="e2e", unit="ns"),
+    Measure(name="ttft", unit="ns"),
+    Measure(name="itl_p50", unit="ns"),
+    Measure(name="tpot", unit="ns"),
+    Measure(name="queue", unit="ns", segment="queue"),
+    Measure(name="prefill", unit="ns", segment="prefill"),
+    Measure(name="decode", unit="ns", segment="decode"),
+    Measure(name="network", unit="ns", segment="network"),
+    Measure(name="client", unit="ns", segment="client"),
+    Measure(name="queue+prefill", unit="ns", segment="queue | prefill", parts=("queue", "prefill")),
+    Measure(
+        name="decode+network", unit="ns", segment="decode | network", parts=("decode", "network")
+    ),
+    Measure(
+        name="queue+prefill+network",
+        unit="ns",
+        segment="queue | prefill | network",
+        parts=("queue", "prefill", "network"),
+    ),
+    Measure(name="load_excess", unit="ns"),
+    Measure(name="tokens_per_chunk", unit="count"),
+    Measure(name="input_tokens", unit="tokens"),
+    Measure(name="uncached_tokens", unit="tokens"),
+    Measure(name="cached_share", unit="share"),
+    Measure(name="output_tokens", unit="tokens"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """new less old, with its 90 % interval; in the measure's unit."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """base, new: the medians. n_base, n_new: calls that tell the measure. shift: null where too few
+    do; p50, p95: differences of the quantiles. p: how likely such a shift is if nothing moved.
+    matters: the smallest shift called a move. more: calls a side that would tell, about; null where
+    that is told, or no number of calls would (only bounds are known)."""
+
+    measure: Measure
+    n_base: int
+    n_new: int
+    base: float | None
+    new: float | None
+    shift: Difference | None
+    p50: Difference | None
+    p95: Difference | None
+    p: float | None
+    matters: float
+    verdict: Verdict
+    more: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One model at one endpoint, before and after. segment: what moved E2E (or TTFT) most, or
+    `queue | prefill` where only that can be told; null when nothing surely moved."""
+
+    model: str | None
+    endpoint: str | None
+    calls_base: int
+    calls_new: int
+    moves: tuple[Move, ...]
+    segment: str | None
+    new_model: str | None = None
+    new_endpoint: str | None = None
+
+
+Points: TypeAlias = Mapping[str, Sequence[Point | None]]
+"""By measure one point a call, calls in the order they began; null: the call does not tell it."""
+
+
+def compare(base: Points, new: Points, *, seed: int = 0) -> tuple[Move, ...]:
+    """Every measure that both sides tell, in the order of MEASURES; a joint one only where a part
+    of it cannot be told."""
+    told: dict[str, Move] = {}
+    for measure in MEASURES:
+        old = [point for point in base.get(measure.name, ()) if point is not None]
+        now = [point for point in new.get(measure.name, ()) if point is not None]
+        if old and now and not _settled(measure, told.values()):
+            told[measure.name] = _move(measure, old, now, seed)
+    return tuple(told.values())
+
+
+def _settled(measure: Measure, told: Iterable[Move]) -> bool:
+    """Whether each part of a joint time is told already, alone or in a smaller sum."""
+    known = {
+        name
+        for move in told
+        if move.verdict != "cannot tell"
+        for name in (move.measure.name, *move.measure.parts)
+    }
+    return bool(measure.parts) and known.issuperset(measure.parts)
+
+
+def segment_that_moved(moves: Sequence[Move]) -> str | None:
+    """The segment whose time moved most, the way the whole did; null when none surely did."""
+    by_name = {move.measure.name: move for move in moves}
+    whole = next(
+        (
+            by_name[name].shift
+            for name in ("e2e", "ttft")
+            if name in by_name and by_name[name].verdict == "moved"
+        ),
+        None,
+    )
+    sure = [
+        move
+        for move in moves
+        if move.measure.segment
+        and move.verdict == "moved"
+        and move.shift
+        and (whole is None or (move.shift.value > 0) == (whole.value > 0))
+    ]
+    # A joint time counts only where none of its parts is named.
+    named = {move.measure.name for move in sure}
+    own = [move for move in sure if not named.intersection(move.measure.parts)]
+    best = max(own, key=lambda move: abs(_value(move)), default=None)
+    return best.measure.segment if best else None
+
+
+def _value(move: Move) -> float:
+    return move.shift.value if move.shift else 0.0
+
+
+# -- one measure ----------------------------------------------------------------------------------
+
+
+def _move(measure: Measure, old: Sequence[Point], now: Sequence[Point], seed: int) -> Move:
+    base, new = _quantile(old, 0.5), _quantile(now, 0.5)
+    matters = max(LEAST_MOVE[measure.unit], SMALL * abs(base or 0.0))
+    found = Move(
+        measure=measure,
+        n_base=len(old),
+        n_new=len(now),
+        base=base,
+        new=new,
+        shift=None,
+        p50=None,
+        p95=None,
+        p=None,
+        matters=matters,
+        verdict="cannot tell",
+    )
+    fewest = min(len(old), len(now))
+    if fewest < LEAST:
+        return replace(found, more=LEAST - fewest)
+    rounds = [_round(old, now, drawn) for drawn in _draws(old, now, seed)]
+    shift, p = _shift(old, now, rounds)
+    verdict = _verdict(shift, matters)
+    return replace(
+        found,
+        shift=shift,
+        p=p,
+        p50=_quantiles_apart(base, new, [row.p50 for row in rounds]),
+        p95=_quantiles_apart(
+            _quantile(old, 0.95), _quantile(now, 0.95), [row.p95 for row in rounds]
+        )
+        if fewest >= LEAST_P95
+        else None,
+        verdict=verdict,
+        more=_more(shift, matters, old, now) if verdict == "cannot tell" else None,
+    )
+
+
+def _verdict(shift: Difference, matters: float) -> Verdict:
+    if -matters <= shift.low and shift.high <= matters:
+        return "same"
+    if (shift.low > 0 or shift.high < 0) and abs(shift.value) >= matters:
+        return "moved"
+    return "cannot tell"
+
+
+def _more(
+    shift: Difference, matters: float, old: Sequence[Point], now: Sequence[Point]
+) -> int | None:
+    """Calls a side beyond those there are at which the interval would be narrow enough, since its
+    width falls with the root of their number; null where bounds, not numbers, make it wide."""
+    if any(point.low != point.high for side in (old, now) for point in side):
+        return None
+    size = abs(shift.value)
+    wanted = size if size >= matters else max(matters - size, matters / 4)
+    half = (shift.high - shift.low) / 2
+    fewest = min(len(old), len(now))
+    return max(1, ceil(fewest * (half / wanted) ** 2) - fewest)
+
+
+_Draw: TypeAlias = tuple[list[int], list[int]]
+
+
+def _draws(old: Sequence[Point], now: Sequence[Point], seed: int) -> list[_Draw]:
+    """Which calls of either side each round takes: runs of consecutive ones, the cube root of their
+    number long."""
+    dice = Random(seed)
+    return [(_blocks(len(old), dice), _blocks(len(now), dice)) for _ in range(ROUNDS)]
+
+
+def _blocks(n: int, dice: Random) -> list[int]:
+    length = max(1, round(n ** (1 / 3)))
+    taken: list[int] = []
+    while len(taken) < n:
+        start = dice.randrange(n)
+        taken += [(start + step) % n for step in range(length)]
+    return taken[:n]
+
+
+class _Round(NamedTuple):
+    """What one draw of both sides gives: the least and the most the shift may be, and how far the
+    quantiles are apart (null where stopped calls hide one)."""
+
+    least: float
+    most: float
+    p50: float | None
+    p95: float | None
+
+
+def _round(old: Sequence[Point], now: Sequence[Point], drawn: _Draw) -> _Round:
+    first, second = [old[i] for i in drawn[0]], [now[i] for i in drawn[1]]
+    least = _apart(_ordered(first, 2), _ordered(second, 1))
+    exact = all(point.low == point.high for side in (first, second) for point in side)
+    return _Round(
+        least=least,
+        most=least if exact else _apart(_ordered(first, 1), _ordered(second, 2)),
+        p50=_minus(_quantile(second, 0.5), _quantile(first, 0.5)),
+        p95=_minus(_quantile(second, 0.95), _quantile(first, 0.95)),
+    )
+
+
+def _minus(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a - b
+
+
+def _shift(
+    old: Sequence[Point], now: Sequence[Point], rounds: Sequence[_Round]
+) -> tuple[Difference, float]:
+    """The estimate, the interval that spans the bounds, and how likely so much is by chance."""
+    value = _apart(_ordered(old, 0), _ordered(now, 0))
+    least, most = sorted(row.least for row in rounds), sorted(row.most for row in rounds)
+    at = round((1 - LEVEL) / 2 * ROUNDS)
+    low, high = min(value, least[at]), max(value, most[-1 - at])
+    against = min(sum(d <= 0 for d in least), sum(d >= 0 for d in most))
+    return Difference(value=value, low=low, high=high), min(1.0, 2 * (against + 1) / (ROUNDS + 1))
+
+
+def _ordered(points: Sequence[Point], which: int) -> list[float]:
+    return sorted([float(point[which]) for point in points])
+
+
+def _apart(old: list[float], now: list[float]) -> float:
+    """Hodges and Lehmann's shift of values in order: the median of all differences."""
+    first, second = _thinned(old), _thinned(now)
+    differences = sorted([b - a for b in second for a in first])
+    middle = len(differences) // 2
+    return (differences[middle] + differences[~middle]) / 2
+
+
+def _thinned(ordered: list[float]) -> list[float]:
+    n = len(ordered)
+    if n <= GRID:
+        return ordered
+    return [ordered[int((step + 0.5) * n / GRID)] for step in range(GRID)]
+
+
+# -- quantiles ------------------------------------------------------------------------------------
+
+
+def _quantile(points: Sequence[Point], q: float) -> float | None:
+    """Kaplan and Meier's where calls were stopped; null when too many were."""
+    if not any(point.censored for point in points):
+        ordered = sorted([point.value for point in points])
+        return ordered[max(0, ceil(q * len(ordered) - 1e-9) - 1)]
+    # Scaled to whole numbers: a share of tokens would lose its digits.
+    samples = [Sample(ns=round(p.value * SCALE), censored=p.censored) for p in points]
+    found = quantile(samples, q).ns
+    return None if found is None else found / SCALE
+
+
+SCALE = 1_000
+
+
+def _quantiles_apart(
+    base: float | None, new: float | None, drawn: Sequence[float | None]
+) -> Difference | None:
+    """Of the estimates; null where stopped calls hide a quantile on either side."""
+    found = sorted(value for value in drawn if value is not None)
+    value = _minus(new, base)
+    if value is None or not found:
+        return None
+    at = round((1 - LEVEL) / 2 * len(found))
+    return Difference(value=value, low=min(value, found[at]), high=max(value, found[-1 - at]))
