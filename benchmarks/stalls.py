@@ -101,9 +101,8 @@ def seed_of(half: str) -> str:
     return f"half b {digest.hexdigest()}"
 
 
-def played(half: str, faults: int, lanes: int) -> list[Played]:
+def played(half: str, seed: str, faults: int, lanes: int) -> list[Played]:
     """Every call of the half."""
-    seed = seed_of(half)
     asked = [
         (link, plans(f"{seed} {index}", faults // lanes, link))
         for index, link in enumerate(links(half, seed, lanes))
@@ -293,7 +292,8 @@ def main() -> int:
     """Play, judge, publish."""
     args = arguments()
     started = time.monotonic()
-    every = played(args.half, args.faults, args.lanes)
+    seed = seed_of(args.half)  # of the files as they were read
+    every = played(args.half, seed, args.faults, args.lanes)
     calls = [call for call in every if call.stamps.whole]
     scores = {"with": score(calls, probe=True), "without": score(calls, probe=False)}
     rows = {way: row(of, SEPARABLE[way]) for way, of in scores.items()}
@@ -302,7 +302,7 @@ def main() -> int:
         {
             "seconds": round(time.monotonic() - started),
             "half": args.half,
-            "seed": seed_of(args.half),
+            "seed": seed,
             "calls": len(calls),
             "left_out": len(every) - len(calls),
             "faults_asked_for": sum(len(call.plan.faults) for call in calls),

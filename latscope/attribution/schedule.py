@@ -110,7 +110,8 @@ def _beat(arrivals: Sequence[Arrival], begin: int, end: int) -> Beat:
 class Schedule:
     """A stream as its clock ticks. times: when each tick came, in ns; starts: the tick a beat
     begins with. A tick is a step of the source: an event, or as many as it usually sends at once;
-    coarse: it sends several at once, so that a few steps that came together look like one."""
+    coarse: it sends several at once, so that a few steps that came together look like one; burst:
+    the events that nine beats in ten bring at most."""
 
     beats: tuple[Beat, ...]
     times: tuple[Ns, ...]
@@ -118,6 +119,7 @@ class Schedule:
     limit_ns: Ns
     step_ns: Ns
     coarse: bool
+    burst: float
 
     def step_near(self, tick: int) -> Ns:
         """Median time between ticks around one; those that came in a rush do not count."""
@@ -145,6 +147,7 @@ def schedule(arrivals: Sequence[Arrival]) -> Schedule | None:
         limit_ns=_limit(silences),
         step_ns=max(1, round(median(gaps))),
         coarse=usual > 1,
+        burst=_upper_tenth([beat.events for beat in found]),
     )
 
 
@@ -198,10 +201,14 @@ def _ticks(found: Sequence[Beat]) -> tuple[float, list[int]]:
     several steps."""
     counted = all(beat.tokens for beat in found)
     sizes = [(beat.tokens or 1) if counted else beat.events for beat in found]
-    usual = quantiles(sizes, n=10, method="inclusive")[8]
+    usual = _upper_tenth(sizes)
     ordinary = [size for size in sizes if size <= usual]
     mean = sum(ordinary) / len(ordinary)
     return usual, [1 if size <= usual else max(1, round(size / mean)) for size in sizes]
+
+
+def _upper_tenth(values: Sequence[int]) -> float:
+    return quantiles(values, n=10, method="inclusive")[8]
 
 
 def _limit(gaps: Sequence[Ns]) -> Ns:

@@ -65,6 +65,10 @@ LEAST_SAMPLES = 8
 SHORT: Ns = 2 * MS
 """Steps a shorter round trip apart cannot be told from one."""
 AT_ONCE: Ns = 3 * MS // 2
+ALIKE = 0.2
+"""A silence within this share of a round trip is one."""
+READY: Ns = 3 * MS
+"""A client that waits for bytes has read them this soon after they came."""
 LEAST_TIMER: Ns = 150 * MS
 """No retransmission timer is much shorter than Linux's least, 200 ms."""
 SEGMENT = 1460
@@ -79,8 +83,8 @@ CONFIDENCE: dict[Cause, tuple[float, float]] = {
     "hold": (0.95, 0.95),
     "delay": (0.95, 0.95),
     "hold_or_delay": (0.9, 0.9),
-    "loss": (0.95, 0.95),
-    "client": (0.9, 0.9),
+    "loss": (0.9, 0.95),
+    "client": (0.95, 0.95),
     "unsplit": (0.0, 0.0),
 }
 """How often a cause that was named was right on the benchmark's half A (benchmarks/stalls.py):
@@ -144,17 +148,30 @@ def find(timeline: Timeline, pace: Pace) -> tuple[Found, ...]:
     found: list[Found] = []
     for gap, since, until in zip(gaps, edges, edges[2:], strict=False):
         one = _found(timeline, plan, gap, since, until, repeats)
-        found.append(_after(found[-1], one) if found else one)
+        found.append(_after(found[-1], one, timeline.path.rtt_ns or 0) if found else one)
     return tuple(found)
 
 
-def _after(before: Found, one: Found) -> Found:
+def _after(before: Found, one: Found, rtt: Ns) -> Found:
     """A path that was slow or lossy has an aftermath: its sender waits for acknowledgements, and
-    the silences this makes right behind the first are of the same cause."""
-    follows = one.at_ns - before.end_ns <= max(before.ns, one.ns)
-    if before.cause in ("delay", "loss") and one.cause in ("hold", "hold_or_delay") and follows:
-        return replace(one, cause=before.cause, part=before.part, quantum=None)
+    the silences this makes right behind the first are of the same cause. So does a sender that had
+    nothing to send for long and then more than its first window (RFC 5681, 4.1): it waits a round
+    trip, which is the path's."""
+    soon = one.at_ns - before.end_ns <= max(before.ns, one.ns)
+    if not soon or one.ns > max(before.ns, 2 * rtt):
+        return one
+    waits = rtt >= SHORT and abs(one.end_ns - one.at_ns - rtt) <= ALIKE * rtt
+    kept = one.cause in ("hold", "hold_or_delay")
+    if before.cause in ("delay", "loss") and (kept or (one.cause == "unsplit" and waits)):
+        return _as(one, before.cause)
+    if before.cause == "hold" and before.ns >= LEAST_TIMER and kept and waits:
+        return _as(one, "delay")
     return one
+
+
+def _as(one: Found, cause: Cause) -> Found:
+    sure = max(one.confidence, CONFIDENCE[cause][False])
+    return replace(one, cause=cause, confidence=sure, part=CAUSES[cause].part, quantum=None)
 
 
 def _found(
@@ -200,7 +217,7 @@ RULES: tuple[tuple[Cause, Callable[[Seen], bool]], ...] = (
     ("loss", lambda seen: _lost(seen) and _paused(seen)),
     ("delay", lambda seen: _paused(seen) and bool(seen.slow)),
     ("server_pause", _paused),
-    ("client", lambda seen: seen.client >= OVERLAP),
+    ("client", lambda seen: seen.client >= OVERLAP and not seen.slow),
     ("loss", lambda seen: seen.lost),
     ("delay", lambda seen: bool(seen.slow)),
     ("hold", lambda seen: _kept(seen) and seen.slow is False),
@@ -214,20 +231,24 @@ RULES: tuple[tuple[Cause, Callable[[Seen], bool]], ...] = (
 
 
 def _seen(timeline: Timeline, gap: Silence, bent: Bend, plan: Schedule) -> Seen:
-    client, part = _client(timeline, gap)
+    client, part = _client(timeline, gap, plan)
     slow, lost = _path(timeline.evidence.rtt, gap)
     return Seen(
         shift=bent.shift,
         coarse=plan.coarse,
         client=client,
         part=part,
-        lost=lost or _out_of_order(timeline.evidence, gap) or _restarted(timeline, gap),
+        lost=lost
+        or _out_of_order(timeline.evidence, gap)
+        or (not slow and _restarted(timeline, gap, plan)),
         slow=slow,
     )
 
 
-def _client(timeline: Timeline, gap: Silence) -> tuple[float, str]:
-    """The part of the client that kept the stream waiting longest, and the share it explains."""
+def _client(timeline: Timeline, gap: Silence, plan: Schedule) -> tuple[float, str]:
+    """The part of the client that kept the stream waiting longest, and the share it explains. One
+    that was ready again before the bytes came kept nothing, and what it kept has piled up: tokens
+    that were not there when it read were not kept by it."""
     evidence = timeline.evidence
     lag = [(at, at + late) for at, late in evidence.loop_lag]
     lag += [(at, at + took) for at, took in evidence.gc]
@@ -237,14 +258,15 @@ def _client(timeline: Timeline, gap: Silence) -> tuple[float, str]:
         if info.at_ns == gap.end_ns and info.last_data_recv_ns
     ]  # the last segment had been waiting to be read
     held = [(hold.start_ns, hold.end_ns) for hold in timeline.holds]
-    held += [(at, at + took) for at, took in evidence.consumer]
-    stretches = {
-        "consumer": held,
-        "loop_lag": lag,
-    }
-    shares = {part: _cover(spans, gap) / gap.excess_ns for part, spans in stretches.items()}
-    part = max(shares, key=lambda name: shares[name])
-    return min(1.0, shares[part]), part
+    asked = [(at, at + took) for at, took in evidence.consumer]
+    piled = plan.beats[gap.index].events * len(plan.times) / len(timeline.arrivals)
+    most = min(1.0, piled * gap.step_ns / gap.excess_ns)
+    shares = [
+        (min(most, _cover(spans, gap) / gap.excess_ns), part)
+        for part, spans in (("consumer", asked), ("loop_lag", lag), ("consumer", held))
+        if any(start < gap.end_ns <= end + READY for start, end in spans)
+    ]  # of alike ones the first: a loop that was busy also makes holds
+    return max(shares, key=lambda share: share[0], default=(0.0, "consumer"))
 
 
 def _cover(spans: Iterable[tuple[Ns, Ns]], gap: Silence) -> Ns:
@@ -271,10 +293,12 @@ def _out_of_order(evidence: Evidence, gap: Silence) -> bool:
     )
 
 
-def _restarted(timeline: Timeline, gap: Silence) -> bool:
+def _restarted(timeline: Timeline, gap: Silence, plan: Schedule) -> bool:
     """Whether the stream came back as TCP does after its retransmission timer: one segment, and
-    much of the rest a round trip later, when that was acknowledged (RFC 5681, 3.1). What was merely
-    kept comes at once. An outage that loses all there is leaves nothing out of order."""
+    the rest, or as much again, a round trip later, when that was acknowledged (RFC 5681, 3.1). What
+    was merely kept comes at once, and what a step of the source brings is no rest. An outage that
+    loses all there is leaves nothing out of order. A path that kept everything until the timer ran
+    out makes the same: there the probe's word goes before."""
     rtt = timeline.path.rtt_ns or 0
     if rtt < SHORT or gap.excess_ns < LEAST_TIMER:
         return False
@@ -286,7 +310,9 @@ def _restarted(timeline: Timeline, gap: Silence) -> bool:
     next_ns = came[behind][0]
     second = bisect_right(came, (next_ns + AT_ONCE, sys.maxsize)) - behind
     later = (next_ns - gap.end_ns) / rtt
-    return 0.8 <= later <= 2.2 and second >= max(3, behind - begin)
+    full = came[behind][1] - came[begin - 1][1] > SEGMENT
+    rest = 3 if full else max(3, behind - begin)
+    return 0.8 <= later <= 2.2 and second >= rest and second > plan.burst
 
 
 def _path(samples: Sequence[RttSample], gap: Silence) -> tuple[bool | None, bool]:
@@ -298,16 +324,30 @@ def _path(samples: Sequence[RttSample], gap: Silence) -> tuple[bool | None, bool
     base = took[len(took) // 20]
     due, lost = gap.at_ns + gap.step_ns // 2, False
     during: list[tuple[Ns, Ns]] = []
+    gone = _overtaken(samples)
     for sent, rtt in samples:
-        extra = GIVES_UP if rtt is None else rtt - base
+        extra = 0 if sent in gone else GIVES_UP if rtt is None else rtt - base
         if sent >= gap.end_ns or sent + base + extra <= due:
             continue
-        if extra >= GIVES_UP and sent + extra >= gap.end_ns + LOST:
+        if sent in gone or (extra >= GIVES_UP and sent + extra >= gap.end_ns + LOST):
             lost = True
         else:
             during.append((sent + base + extra, extra))
     period = median(after.sent_ns - before.sent_ns for before, after in pairwise(samples))
     return _slow(during, gap, period), lost
+
+
+def _overtaken(samples: Sequence[RttSample]) -> set[Ns]:
+    """When those were sent that were lost for certain: what was sent after them came back while
+    they were still waited for. Of a silence after that they say nothing."""
+    gone: set[Ns] = set()
+    soonest = sys.maxsize
+    for sent, rtt in reversed(samples):
+        if rtt is not None:
+            soonest = min(soonest, sent + rtt)
+        elif soonest < sent + GIVES_UP:
+            gone.add(sent)
+    return gone
 
 
 def _slow(during: Sequence[tuple[Ns, Ns]], gap: Silence, period: float) -> bool | None:

@@ -315,6 +315,23 @@ def test_a_probe_given_up_while_the_silence_lasted_was_not_lost() -> None:
     assert only(probed(arriving(kept(steady(120), AT, 1500)), rtt)).cause == "delay"
 
 
+def test_a_probe_packet_lost_in_an_earlier_silence_does_not_slow_a_later_one() -> None:
+    """What was sent after it came back: it was lost, and was not kept until it was given up."""
+    times = kept(kept(steady(), AT, 300), AT + 18, 200)
+    lossy = probed(arriving(times), lambda at: None if BEGIN <= at < BEGIN + 200 else RTT)
+    first, second = found(lossy)
+    assert (first.cause, second.cause) == ("loss", "hold")
+
+
+def test_a_probe_packet_that_a_later_one_overtook_was_lost() -> None:
+    """The stream stayed away so long that it would have been given up before that ended."""
+    lossy = probed(
+        arriving(kept(steady(), AT, 900)),
+        lambda at: None if BEGIN <= at < BEGIN + 100 else RTT,
+    )
+    assert only(lossy).cause == "loss"
+
+
 # -- out of order ----------------------------------------------------------------------------------
 
 
@@ -392,6 +409,34 @@ def test_what_comes_back_otherwise_was_kept(times: list[float]) -> None:
     assert over(times) == "hold_or_delay"
 
 
+def test_a_full_segment_may_bring_more_than_what_follows_it() -> None:
+    """Nine events fill a segment, so that what is left comes behind it; eight do not."""
+    assert over(restarted(9, 42, ms=260)) == "loss"
+    assert over(restarted(8, 42, ms=260)) == "hold_or_delay"
+
+
+@pytest.mark.parametrize("at", [60, 62, 66, 67])
+def test_steps_of_several_events_a_round_trip_apart_are_no_restart(at: int) -> None:
+    """After a pause a step brings a segment, and the next, a round trip later, as many again: the
+    stream's own way."""
+    times = [100 + STEP * step for step in range(60) for _ in range((2, 4, 1, 3)[step % 4])]
+    seen = only(arriving(paused(times, at, 400), rtt_us=round(STEP * 1000)))
+    assert (seen.cause, seen.segment) == ("server_pause", "decode")
+
+
+def test_a_path_that_kept_everything_past_the_timer_was_slow_and_lost_nothing() -> None:
+    """The sender's timer ran out meanwhile, and it begins anew all the same; the probe's answers
+    came when the tokens did."""
+    begin = 100 + AT * 20.0
+    times = restarted(6, 42)
+    kept_all = probed(
+        arriving(times, rtt_us=40_000),
+        lambda at: max(RTT, begin + 400 - at) if begin - RTT <= at < begin + 400 else RTT,
+    )
+    assert over(times) == "loss"
+    assert {one.cause for one in found(kept_all)} == {"delay"}
+
+
 def test_without_a_round_trip_of_some_length_a_restart_cannot_be_seen() -> None:
     assert over(restarted(6, 1.9), rtt=1.9) == "hold_or_delay"
     assert found(arriving(restarted(6, 42), rtt_us=None))[0].cause == "hold_or_delay"
@@ -409,16 +454,57 @@ def test_the_aftermath_of_a_slow_path_is_its_too() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("rtt", "cause"),
+    [
+        pytest.param(120, "delay", id="a round trip long"),
+        pytest.param(60, "hold", id="two"),
+        pytest.param(None, "hold", id="of unknown length"),
+    ],
+)
+def test_a_sender_that_has_more_than_its_window_after_a_hold_waits_a_round_trip(
+    rtt: int | None, cause: str
+) -> None:
+    times = kept(kept(steady(step=20), AT, 400), AT + 21, 120)
+    recording = arriving(times, rtt_us=rtt and rtt * 1000)
+    assert [one.cause for one in found(probed(recording, lambda _: RTT))] == ["hold", cause]
+
+
+def test_a_long_hold_soon_after_a_short_delay_is_no_aftermath() -> None:
+    """What a sender waits for is a few round trips at most."""
+    times = kept(kept(steady(), AT, 60), AT + 4, 400)
+    seen = found(probed(arriving(times, rtt_us=20_000), held_until(BEGIN + 60)))
+    assert [one.cause for one in seen] == ["delay", "hold"]
+
+
+def test_after_a_short_hold_it_does_not() -> None:
+    """No timer ran out: its window is what it was."""
+    times = kept(kept(steady(step=20), AT, 140), AT + 8, 120)
+    recording = arriving(times, rtt_us=120_000)
+    assert [one.cause for one in found(probed(recording, lambda _: RTT))] == ["hold", "hold"]
+
+
+@pytest.mark.parametrize(("rtt", "cause"), [(40, "loss"), (32, "unsplit")])
+def test_a_round_trip_behind_a_loss_is_its_aftermath_though_too_short_to_tell(
+    rtt: int, cause: str
+) -> None:
+    """The rest comes a round trip behind the first segment; then nothing for another."""
+    first, second = found(arriving(restarted(6, 42), rtt_us=rtt * 1000))
+    assert first.cause == "loss"
+    assert (second.cause, second.shift) == (cause, None)
+    assert second.confidence == (CONFIDENCE["loss"][False] if cause == "loss" else 0)
+
+
 # -- the client ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("kinds", "part"),
     [
-        pytest.param({"consumer": [(BEGIN - 40, 330)]}, "consumer", id="consumer"),
-        pytest.param({"loop_lag": [(BEGIN - 10, 300)]}, "loop_lag", id="loop"),
-        pytest.param({"loop_lag": [(BEGIN - 10, 100), (BEGIN + 80, 90)]}, "loop_lag", id="twice"),
-        pytest.param({"gc": [(BEGIN - 10, 300)]}, "loop_lag", id="collector"),
+        pytest.param({"consumer": [(BEGIN - 40, 340)]}, "consumer", id="consumer"),
+        pytest.param({"loop_lag": [(BEGIN - 10, 310)]}, "loop_lag", id="loop"),
+        pytest.param({"loop_lag": [(BEGIN - 10, 100), (BEGIN + 210, 90)]}, "loop_lag", id="twice"),
+        pytest.param({"gc": [(BEGIN - 10, 310)]}, "loop_lag", id="collector"),
     ],
 )
 def test_a_client_that_was_busy_meanwhile_is_the_cause(kinds: Any, part: str) -> None:
@@ -433,12 +519,39 @@ def test_bytes_that_waited_in_the_kernel_waited_for_the_client() -> None:
 
 
 def test_a_client_busy_for_a_little_of_it_is_not() -> None:
-    one = hindered(arriving(kept(steady(), AT, 300)), loop_lag=[(BEGIN, 90), (BEGIN + 20, 60)])
-    assert only(one).cause == "hold_or_delay"
+    lag = [(BEGIN + 210, 90), (BEGIN + 230, 60)]
+    assert only(hindered(arriving(kept(steady(), AT, 300)), loop_lag=lag)).cause == "hold_or_delay"
+
+
+@pytest.mark.parametrize("kind", ["loop_lag", "gc", "consumer"])
+@pytest.mark.parametrize(("early", "cause"), [(1, "client"), (10, "hold_or_delay")])
+def test_a_client_that_was_ready_again_before_the_bytes_came_kept_nothing(
+    kind: str, early: float, cause: str
+) -> None:
+    """Client and server stood still together; the tokens came the way's length later."""
+    spans = {kind: [(BEGIN - 10, 310 - early)]}
+    assert only(hindered(arriving(kept(steady(), AT, 300)), **spans)).cause == cause
+
+
+def test_tokens_that_were_not_there_when_the_client_read_were_not_kept_by_it() -> None:
+    """Eight were due by then, and one had come."""
+    lag = [(BEGIN - 10, 310)]
+    late = [
+        time + 20 if index > AT and time < BEGIN + 320 else time
+        for index, time in enumerate(kept(steady(), AT, 300))
+    ]
+    assert only(hindered(arriving(late), loop_lag=lag)).cause == "hold_or_delay"
+
+
+def test_what_the_path_still_had_the_client_did_not_keep() -> None:
+    """Both stood still; the probe, which waits by itself, saw the path do so."""
+    busy = hindered(arriving(kept(steady(), AT, 300)), loop_lag=[(BEGIN - 10, 310)])
+    assert only(probed(busy, held_until(BEGIN + 300))).cause == "delay"
+    assert only(probed(busy, lambda _: RTT)).cause == "client"
 
 
 def test_a_pause_behind_a_busy_client_is_still_a_pause() -> None:
-    one = only(hindered(arriving(paused(steady(), AT, 300)), consumer=[(BEGIN - 40, 330)]))
+    one = only(hindered(arriving(paused(steady(), AT, 300)), consumer=[(BEGIN - 40, 340)]))
     assert one.cause == "server_pause"
     assert one.candidates == ("decode", "network", "client")
 
