@@ -26,6 +26,13 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     ),
     "budget": ("latscope.cli.budget", "budget_command", "what prompt and output keep a target"),
     "explain": ("latscope.cli.explain", "explain_command", "where recorded calls spent their time"),
+    "check": ("latscope.cli.check", "check_command", "what is wrong, and what to do: the runbooks"),
+    "compare": ("latscope.cli.compare", "compare_command", "which segment moved, and how sure"),
+    "turns": (
+        "latscope.cli.turns",
+        "turns_command",
+        "one waterfall a user action: its calls, and the time outside them",
+    ),
     "join": ("latscope.cli.join", "join_command", "server spans joined to recorded calls"),
     "run": ("latscope.cli.run", "run_command", "record a program's calls without changing it"),
     "kv": ("latscope.cli.kv", "kv_command", "memory of the KV cache, and what fits"),

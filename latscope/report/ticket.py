@@ -121,8 +121,8 @@ def _time(ns: Ns | None, step: Ns = 1) -> str:
 
 
 def _verdicts(call: Attribution) -> Iterator[str]:
-    for name, who in (("client", "The caller's process"), ("network", "The network")):
-        yield f"- {who}: {_ruled(call.segment(name), call)}"
+    yield f"- The caller's process: {_ruled(call.segment('client'), call)}"
+    yield f"- The network: {_ruled(call.segment('network'), call)}"
     yield f"- The server: {_server(call)}"
 
 

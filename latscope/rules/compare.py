@@ -7,21 +7,23 @@ consecutive calls are drawn, not single ones. Where a call only bounds a figure 
 the interval spans what the bounds allow.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from random import Random
 from typing import Literal, NamedTuple, TypeAlias
 
 from latscope.rules.censored import Sample, quantile
+from latscope.rules.metrics import Value, known
+from latscope.rules.table import CENSORED, Table
 
 SCHEMA = "latscope.compare/1"
 LEVEL = 0.9
-ROUNDS = 300
+ROUNDS = 200
 LEAST = 8
 """Calls a side below which no interval is believed."""
 LEAST_P95 = 40
-GRID = 40
+GRID = 32
 """Values a larger sample is thinned to, evenly by rank, before all differences are taken."""
 SMALL = 0.05
 """Of the old median: what moves less than this matters to nobody."""
@@ -30,7 +32,7 @@ Verdict: TypeAlias = Literal["moved", "same", "cannot tell"]
 Unit: TypeAlias = Literal["ns", "tokens", "share", "count"]
 
 LEAST_MOVE: dict[str, float] = {"ns": 2e6, "tokens": 1.0, "share": 0.02, "count": 0.05}
-"""By unit, the smallest move that matters however small the old figure is."""
+"""By unit, the smallest move of a measure that matters, where it has none of its own."""
 
 
 class Point(NamedTuple):
@@ -46,19 +48,21 @@ class Point(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     """name: a metric; segment: whose time it is, for the answer to "which segment"; a joint one
-    (`queue | prefill`) is asked only where its parts cannot be told."""
+    (`queue | prefill`) is asked only where its parts cannot be told. least: the smallest move that
+    matters however small the old figure is; null: the unit's."""
 
     name: str
     unit: Unit
     segment: str | None = None
+    least: float | None = None
     parts: tuple[str, ...] = ()
 
 
 MEASURES: tuple[Measure, ...] = (
     Measure(name="e2e", unit="ns"),
     Measure(name="ttft", unit="ns"),
-    Measure(name="itl_p50", unit="ns"),
-    Measure(name="tpot", unit="ns"),
+    Measure(name="itl_p50", unit="ns", least=2e5),
+    Measure(name="tpot", unit="ns", least=2e5),
     Measure(name="queue", unit="ns", segment="queue"),
     Measure(name="prefill", unit="ns", segment="prefill"),
     Measure(name="decode", unit="ns", segment="decode"),
@@ -127,9 +131,71 @@ class Comparison:
     new_model: str | None = None
     new_endpoint: str | None = None
 
+    @property
+    def whole(self) -> tuple[Move, ...]:
+        """What a caller waits for: E2E and TTFT."""
+        return tuple(move for move in self.moves if move.measure.name in ("e2e", "ttft"))
+
+    @property
+    def slower(self) -> bool:
+        return any(move.verdict == "moved" and _value(move) > 0 for move in self.whole)
+
+    @property
+    def unsure(self) -> bool:
+        """Whether it cannot be told that nothing got slower."""
+        return any(move.verdict == "cannot tell" for move in self.whole) or not self.whole
+
 
 Points: TypeAlias = Mapping[str, Sequence[Point | None]]
 """By measure one point a call, calls in the order they began; null: the call does not tell it."""
+
+
+NAMES: tuple[str, ...] = (*(measure.name for measure in MEASURES), "itl.unit", "instrument.clock")
+"""Metrics to gather for a comparison."""
+
+
+def points(table: Table) -> Points:
+    """What the calls of a group tell of every measure."""
+    return {measure.name: _points(table, measure.name) for measure in MEASURES}
+
+
+def _points(table: Table, name: str) -> list[Point | None]:
+    row = known(name)
+    values = table.columns[name]
+    lows = values if row.low is None else table.columns[row.low]
+    highs = values if row.high is None else table.columns[row.high]
+    stopped = [False] * len(values) if row.censored is None else table.columns[name + CENSORED]
+    return [
+        None
+        if None in (value, low, high)
+        else Point(_number(value), _number(low), _number(high), bool(cut))
+        for value, low, high, cut in zip(values, lows, highs, stopped, strict=True)
+    ]
+
+
+def _number(value: Value) -> float:
+    return value if isinstance(value, float | int) else 0.0
+
+
+def differing(base: Table, new: Table) -> str | None:
+    """Why two sides cannot be laid beside each other; null when they can."""
+    clocks = [_texts(side, "instrument.clock") for side in (base, new)]
+    if clocks[0] != clocks[1]:
+        return f"their times come from different clocks ({' against '.join(map(_listed, clocks))})"
+    units = [_texts(side, "itl.unit") for side in (base, new)]
+    if all(units) and not units[0] & units[1]:
+        return (
+            f"one counts gaps between {_listed(units[0])}s, the other between {_listed(units[1])}s"
+        )
+    return None
+
+
+def _texts(table: Table, name: str) -> frozenset[str]:
+    return frozenset(value for value in table.columns[name] if isinstance(value, str))
+
+
+def _listed(words: Collection[str]) -> str:
+    return ", ".join(sorted(words)) or "none"
 
 
 def compare(base: Points, new: Points, *, seed: int = 0) -> tuple[Move, ...]:
@@ -190,7 +256,8 @@ def _value(move: Move) -> float:
 
 def _move(measure: Measure, old: Sequence[Point], now: Sequence[Point], seed: int) -> Move:
     base, new = _quantile(old, 0.5), _quantile(now, 0.5)
-    matters = max(LEAST_MOVE[measure.unit], SMALL * abs(base or 0.0))
+    least = LEAST_MOVE[measure.unit] if measure.least is None else measure.least
+    matters = max(least, SMALL * abs(base or 0.0))
     found = Move(
         measure=measure,
         n_base=len(old),
@@ -207,7 +274,8 @@ def _move(measure: Measure, old: Sequence[Point], now: Sequence[Point], seed: in
     fewest = min(len(old), len(now))
     if fewest < LEAST:
         return replace(found, more=LEAST - fewest)
-    rounds = [_round(old, now, drawn) for drawn in _draws(old, now, seed)]
+    first, second = _side(old), _side(now)
+    rounds = [_round(first, second, drawn) for drawn in _draws(old, now, seed)]
     shift, p = _shift(old, now, rounds)
     verdict = _verdict(shift, matters)
     return replace(
@@ -266,6 +334,23 @@ def _blocks(n: int, dice: Random) -> list[int]:
     return taken[:n]
 
 
+class _Side(NamedTuple):
+    """One side's points as columns. exact: no point is a range; whole: none was stopped."""
+
+    points: Sequence[Point]
+    value: list[float]
+    low: list[float]
+    high: list[float]
+    exact: bool
+    whole: bool
+
+
+def _side(points: Sequence[Point]) -> _Side:
+    value, low, high = ([float(point[which]) for point in points] for which in range(3))
+    whole = not any(point.censored for point in points)
+    return _Side(points, value, low, high, low == high, whole)
+
+
 class _Round(NamedTuple):
     """What one draw of both sides gives: the least and the most the shift may be, and how far the
     quantiles are apart (null where stopped calls hide one)."""
@@ -276,16 +361,27 @@ class _Round(NamedTuple):
     p95: float | None
 
 
-def _round(old: Sequence[Point], now: Sequence[Point], drawn: _Draw) -> _Round:
-    first, second = [old[i] for i in drawn[0]], [now[i] for i in drawn[1]]
-    least = _apart(_ordered(first, 2), _ordered(second, 1))
-    exact = all(point.low == point.high for side in (first, second) for point in side)
-    return _Round(
-        least=least,
-        most=least if exact else _apart(_ordered(first, 1), _ordered(second, 2)),
-        p50=_minus(_quantile(second, 0.5), _quantile(first, 0.5)),
-        p95=_minus(_quantile(second, 0.95), _quantile(first, 0.95)),
-    )
+def _round(old: _Side, now: _Side, drawn: _Draw) -> _Round:
+    ours, theirs = drawn
+    least = _apart(_drawn(old.high, ours), _drawn(now.low, theirs))
+    most = least
+    if not (old.exact and now.exact):
+        most = _apart(_drawn(old.low, ours), _drawn(now.high, theirs))
+    first, second = _marks(old, ours), _marks(now, theirs)
+    return _Round(least, most, _minus(second[0], first[0]), _minus(second[1], first[1]))
+
+
+def _drawn(values: Sequence[float], at: Sequence[int]) -> list[float]:
+    return sorted([values[i] for i in at])
+
+
+def _marks(side: _Side, at: Sequence[int]) -> tuple[float | None, float | None]:
+    """The median and the 95th percentile of the calls drawn."""
+    if side.whole:
+        ordered = _drawn(side.value, at)
+        return _ranked(ordered, 0.5), _ranked(ordered, 0.95)
+    points = [side.points[i] for i in at]
+    return _quantile(points, 0.5), _quantile(points, 0.95)
 
 
 def _minus(a: float | None, b: float | None) -> float | None:
@@ -296,16 +392,12 @@ def _shift(
     old: Sequence[Point], now: Sequence[Point], rounds: Sequence[_Round]
 ) -> tuple[Difference, float]:
     """The estimate, the interval that spans the bounds, and how likely so much is by chance."""
-    value = _apart(_ordered(old, 0), _ordered(now, 0))
+    value = _apart(*(sorted([point.value for point in side]) for side in (old, now)))
     least, most = sorted(row.least for row in rounds), sorted(row.most for row in rounds)
     at = round((1 - LEVEL) / 2 * ROUNDS)
     low, high = min(value, least[at]), max(value, most[-1 - at])
     against = min(sum(d <= 0 for d in least), sum(d >= 0 for d in most))
     return Difference(value=value, low=low, high=high), min(1.0, 2 * (against + 1) / (ROUNDS + 1))
-
-
-def _ordered(points: Sequence[Point], which: int) -> list[float]:
-    return sorted([float(point[which]) for point in points])
 
 
 def _apart(old: list[float], now: list[float]) -> float:
@@ -329,8 +421,7 @@ def _thinned(ordered: list[float]) -> list[float]:
 def _quantile(points: Sequence[Point], q: float) -> float | None:
     """Kaplan and Meier's where calls were stopped; null when too many were."""
     if not any(point.censored for point in points):
-        ordered = sorted([point.value for point in points])
-        return ordered[max(0, ceil(q * len(ordered) - 1e-9) - 1)]
+        return _ranked(sorted([point.value for point in points]), q)
     # Scaled to whole numbers: a share of tokens would lose its digits.
     samples = [Sample(ns=round(p.value * SCALE), censored=p.censored) for p in points]
     found = quantile(samples, q).ns
@@ -338,6 +429,10 @@ def _quantile(points: Sequence[Point], q: float) -> float | None:
 
 
 SCALE = 1_000
+
+
+def _ranked(ordered: Sequence[float], q: float) -> float:
+    return ordered[max(0, ceil(q * len(ordered) - 1e-9) - 1)]
 
 
 def _quantiles_apart(
