@@ -1,15 +1,20 @@
 """Draws the pictures of docs/ from real output: demo.svg, the README's, from `latscope demo`;
-summary.svg from `latscope explain` of many calls.
+summary.svg from `latscope explain` of many calls; turns.svg from `latscope turns` of a file.
 
     python docs/picture.py [SCENARIO ...] [-o FILE]
     python docs/picture.py --summary [SCENARIO ...] [-o FILE]
+    python docs/picture.py --turns "calls.jsonl --prices prices.toml" [-o FILE]
 
 Bars are drawn as shapes and every character at its own place, so the picture looks the same
 whatever monospace font the reader's machine has.
 """
 
 import argparse
+import os
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
@@ -55,10 +60,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Draws the pictures of docs/ from real output.")
     parser.add_argument("scenarios", nargs="*")
     parser.add_argument("--summary", action="store_true", help="many calls instead of single ones")
+    parser.add_argument("--turns", metavar="ARGUMENTS", help="what `latscope turns` is to show")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     folder = Path(__file__).parent
-    if given.summary:
+    if given.turns:
+        lines, file, label = turns_lines(shlex.split(given.turns)), "turns.svg", "turns"
+    elif given.summary:
         lines, file, label = summary_lines(given.scenarios or list(DEMO)), "summary.svg", "explain"
     else:
         lines, file, label = demo_lines(given.scenarios or list(SHOWN)), "demo.svg", "demo"
@@ -81,6 +89,18 @@ def summary_lines(names: list[str]) -> Iterator[Text]:
     yield Text()
     calls = [scene.call for _ in range(3) for scene in scenes(by_name(names), save=None)]
     yield from table.summary_lines(summary(calls, ("model",)), width=WIDTH, colours=True)
+
+
+def turns_lines(arguments: list[str]) -> Iterator[Text]:
+    """What the command itself prints, in its colours."""
+    said = " ".join(["latscope turns", *(Path(argument).name for argument in arguments)])
+    yield Text.assemble(("$ ", "dim"), (said, "bold"))
+    yield Text()
+    command = [sys.executable, "-m", "latscope", "turns", *arguments]
+    look = {"COLUMNS": str(WIDTH), "FORCE_COLOR": "1", "COLORTERM": "truecolor", "TERM": "xterm"}
+    env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    done = subprocess.run(command, env=env | look, capture_output=True, text=True, check=True)
+    yield from Text.from_ansi(done.stdout).split("\n")
 
 
 def picture(lines: list[Text], label: str) -> str:

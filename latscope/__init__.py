@@ -22,6 +22,7 @@ _HOME = {
     "Recording": "latscope.recording",
     "Timeline": "latscope.timeline",
     "attribute": "latscope.attribution",
+    "check": "latscope.documents.checking",
     "flush": "latscope.middleware",
     "instrument": "latscope.middleware",
     "learn": "latscope.attribution.learn",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from latscope.attribution.learn import learn as learn
     from latscope.attribution.model import Attribution as Attribution
     from latscope.attribution.profile import Profile as Profile
+    from latscope.documents.checking import check as check
     from latscope.documents.recordings import read as read
     from latscope.errors import LatscopeError as LatscopeError
     from latscope.export.jsonl import JSONLSink as JSONLSink

@@ -12,6 +12,7 @@ PUBLIC = {
     "Recording",
     "Timeline",
     "attribute",
+    "check",
     "flush",
     "instrument",
     "learn",

@@ -29,8 +29,8 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.mark.wheel
 def test_the_bare_wheel_runs_the_demo(tmp_path: Path) -> None:
-    """Scenarios ship inside it, nothing beyond the base dependencies is asked for, and the folder
-    it runs in holds no source."""
+    """Scenarios and runbooks ship inside it, nothing beyond the base dependencies is asked for, and
+    the folder it runs in holds no source."""
     pip = ["-m", "pip", "--disable-pip-version-check", "-q"]
     run(sys.executable, *pip, "wheel", "--no-deps", "-w", tmp_path, ROOT, cwd=tmp_path)
     (wheel,) = tmp_path.glob("latscope-*.whl")
@@ -41,6 +41,10 @@ def test_the_bare_wheel_runs_the_demo(tmp_path: Path) -> None:
     assert demo["schema"] == "latscope.demo/1"
     assert [call["status"] for call in demo["calls"]] == ["complete"] * 6
     assert all(call["truth"] for call in demo["calls"])
+    rules = json.loads(run(python, "-m", "latscope", "check", "--list", "--json", cwd=tmp_path))
+    assert rules["schema"] == "latscope.runbooks/1"
+    shipped = sorted(path.stem for path in (ROOT / "runbooks").glob("*.md"))
+    assert [rule["id"] for rule in rules["runbooks"]] == shipped
     listed = run(python, "-m", "pip", "list", "--format=json", cwd=tmp_path)
     names = {entry["name"] for entry in json.loads(listed)}
     assert not names & {"openai", "anthropic", "opentelemetry-sdk", "numpy", "pytest"}

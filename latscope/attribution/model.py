@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from latscope.attribution.quanta import Quantum
 from latscope.recording import Sample, Truth
 from latscope.units import Ns
 
@@ -183,8 +184,9 @@ class RequestShape:
     always sends it, or nothing streams. cache_breakpoints: explicit cache marks; cache_ttl_ns: the
     longest lifetime they ask for. schema: a short word that is the same for calls with the same
     output grammar; null without one. hashes: keyed hashes of the prompt's blocks of 256 bytes (16
-    hex digits each, one after another), each over all before it; parts: (part of the request, how
-    many blocks begin in it), in order; empty where no hashes were recorded.
+    hex digits each, one after another), each over all before it; parts: (part of the request, a
+    message's with its role: `messages[3] tool`; how many blocks begin in it), in order; empty where
+    no hashes were recorded.
     """
 
     system_bytes: int
@@ -287,6 +289,8 @@ class Attribution:
     """Proxies the answer's headers admit to."""
     request: RequestShape | None = None
     rate_limit: RateLimit | None = None
+    quantum: Quantum | None = None
+    """What the tokens came in, where they came in bursts of one length, size or number."""
     schema: str = SCHEMA
     pieces: tuple[Piece, ...] = ()
     """The partition of the wall time itself, in call order; `segments` follow from it."""

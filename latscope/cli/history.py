@@ -128,12 +128,12 @@ def _take(
 
 
 def _observed(files: Sequence[str], progress: Progress) -> Iterator[tuple[str, Observation]]:
-    from latscope.documents import recordings
+    from latscope.documents import lines
 
     for file in files:
         every = 1
         try:
-            for number, recording in enumerate(recordings.read(file, problems=[], refused=[])):
+            for number, recording in enumerate(lines.read_recordings(file)):
                 if number >= MOST * every:
                     every *= 2
                 if number % every:

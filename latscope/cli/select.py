@@ -1,10 +1,10 @@
 """Which calls a command looks at: `--since`, `--until`, `--where`, `--id`, the same everywhere."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -63,12 +63,19 @@ def asked_for(call: Recording, wanted: Selection) -> bool:
     """What can be told before a call is attributed, which costs most: its id and its time."""
     if wanted.call_id is not None and not call.call_id.startswith(wanted.call_id):
         return False
-    return _in_time(call, wanted)
+    return _between(call.started_at, wanted)
 
 
 def passes(call: Attribution, wanted: Selection) -> bool:
     """What only the attribution tells: the test of `--where`."""
     return wanted.test is None or wanted.test(to_mapping(call))
+
+
+def chosen(call: Mapping[str, Any], wanted: Selection) -> bool:
+    """Both of these, of a line of `latscope.attribution/1`."""
+    if wanted.call_id is not None and not str(call["call_id"]).startswith(wanted.call_id):
+        return False
+    return _between(str(call["started_at"]), wanted) and (wanted.test is None or wanted.test(call))
 
 
 def moment(text: str | None, option: str, now: datetime) -> datetime | None:
@@ -87,11 +94,11 @@ def moment(text: str | None, option: str, now: datetime) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _in_time(call: Recording, wanted: Selection) -> bool:
+def _between(started_at: str, wanted: Selection) -> bool:
     if wanted.since is None and wanted.until is None:
         return True
     try:
-        started = datetime.fromisoformat(call.started_at)
+        started = datetime.fromisoformat(started_at)
     except ValueError:
         return False
     started = started if started.tzinfo else started.replace(tzinfo=UTC)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -43,6 +43,8 @@ _WANTED = f"a recording file holds one {SCHEMA} object a line"
 
 NOT_JSON = "not JSON"
 UPGRADE = "upgrade latscope to read it"
+
+Found = TypeVar("Found")
 
 _adapter = TypeAdapter(Recording)
 _ROWS: dict[str, tuple[str, ...]] = {
@@ -69,7 +71,7 @@ def read(
     """
     torn = _warn if problems is None else problems.append
     unfit = torn if refused is None else refused.append
-    with _opened(path) as (name, file):
+    with opened(path) as (name, file):
         yield from _read_lines(name, file, torn, unfit)
 
 
@@ -82,9 +84,9 @@ def read_series(
     the file cannot be read.
     """
     tell = _warn if problems is None else problems.append
-    with _opened(path) as (name, file):
+    with opened(path) as (name, file):
         for number, line in enumerate(file, 1):
-            if not _is_series(line):
+            if not is_series(line):
                 continue
             found = series.understood(line)
             if isinstance(found, str):
@@ -94,7 +96,7 @@ def read_series(
 
 
 @contextmanager
-def _opened(path: str | PathLike[str]) -> Iterator[tuple[str, Iterable[bytes]]]:
+def opened(path: str | PathLike[str]) -> Iterator[tuple[str, Iterable[bytes]]]:
     """The file's name for messages, and its lines; standard input for `-`."""
     name = str(path)
     try:
@@ -109,13 +111,13 @@ def _opened(path: str | PathLike[str]) -> Iterator[tuple[str, Iterable[bytes]]]:
 
 def read_text(line: str | bytes, *, where: str = "recording") -> Recording:
     """The recording in one line. where: names its origin in the InputError of a bad one."""
-    found = _understood(line)
+    found = understood_line(line)
     if isinstance(found, str):
         raise InputError(f"{where}: {found}")
     return found
 
 
-def _understood(line: str | bytes) -> Recording | str:
+def understood_line(line: str | bytes) -> Recording | str:
     """The recording in a line, or the one thing that is wrong with it."""
     try:
         recording = _adapter.validate_json(line, strict=True)
@@ -156,12 +158,35 @@ _Fault: TypeAlias = tuple[int, str]
 def _read_lines(
     name: str, file: Iterable[bytes], torn: Callable[[str], None], unfit: Callable[[str], None]
 ) -> Iterator[Recording]:
+    return usable(
+        Lines(name, file, torn, unfit), understood_line, is_series, f"holds no recording; {_WANTED}"
+    )
+
+
+class Lines(NamedTuple):
+    """A file's name and its lines, and who is told of those that cannot be used (see `read`)."""
+
+    name: str
+    file: Iterable[bytes]
+    torn: Callable[[str], None]
+    unfit: Callable[[str], None]
+
+
+def usable(
+    lines: Lines,
+    understood: Callable[[bytes], Found | str],
+    passed: Callable[[bytes], bool],
+    none: str,
+) -> Iterator[Found]:
+    """What the lines hold, one after the other: `understood` gives it, or says what is wrong;
+    lines that `passed` names are not looked at. none: what to say of a file without any."""
+    name, file, torn, unfit = lines
     count = 0
     faults: list[_Fault] = []  # not told before it is known whether a usable line follows
     for number, line in enumerate(file, 1):
-        if not line.strip() or _is_series(line):
+        if not line.strip() or passed(line):
             continue
-        found = _understood(line)
+        found = understood(line)
         if isinstance(found, str):
             faults.append((number, found))
             if count == 0 and [wrong for _, wrong in faults] == [NOT_JSON] * 2:
@@ -173,7 +198,7 @@ def _read_lines(
         yield found
         count += 1
     if count == 0:
-        raise InputError(_nothing_usable(name, faults))
+        raise InputError(_nothing_usable(name, faults, none))
     for fault in faults[:-1]:
         _tell(name, fault, torn, unfit)
     for number, wrong in faults[-1:]:
@@ -183,7 +208,7 @@ def _read_lines(
             _tell(name, (number, wrong), torn, unfit)
 
 
-def _is_series(line: bytes) -> bool:
+def is_series(line: bytes) -> bool:
     """Whether the line says it is of the series family, of whatever version. The name is looked
     for first: a line is parsed twice only where it might be one."""
     if series.FAMILY.encode() not in line:
@@ -207,11 +232,11 @@ def _tell(
         unfit(f"{name}:{number}: {wrong}; left out, the other lines were read{advice}")
 
 
-def _nothing_usable(name: str, faults: list[_Fault]) -> str:
+def _nothing_usable(name: str, faults: list[_Fault], none: str) -> str:
     if not faults:
-        return f"{name}: holds no recording; {_WANTED}"
+        return f"{name}: {none}"
     number, wrong = faults[0]
-    more = f"; {_WANTED}" if wrong == NOT_JSON else ""
+    more = f"; {none.partition('; ')[2]}" if wrong == NOT_JSON else ""
     others = len(faults) - 1
     if others and wrong != NOT_JSON:
         more = f"; nor can any of the {others} after it be used" if others > 1 else ""
@@ -325,6 +350,10 @@ def _attempt_numbers(attempt: Attempt) -> Iterator[tuple[str, int | None]]:
 def _read_violations(reads: tuple[Read, ...]) -> Iterator[tuple[str, str]]:
     before = Read(0, 0, 0, 0)
     for index, row in enumerate(reads):
+        asked, got, wire, offset = row
+        if 0 <= asked <= got >= before.got_ns and wire >= 0 and offset >= before.body_offset:
+            before = row  # nearly every read
+            continue
         path = f"reads[{index}]"
         if min(row) < 0:
             yield f"{path}.{Read._fields[row.index(min(row))]}", _NEGATIVE
@@ -339,8 +368,13 @@ def _read_violations(reads: tuple[Read, ...]) -> Iterator[tuple[str, str]]:
 
 def _restored(recording: Recording, line: str | bytes) -> Recording | str:
     """Bodies out of base64, and nothing in the fields that no file may hold; or what is wrong."""
+    whole = all(attempt.body is not None for attempt in recording.attempts)
+    loaded = recording.sent is not None or recording.context is not None
+    loaded = loaded or any(one.wire is not None or one.tcp_raw for one in recording.attempts)
+    if whole and not loaded:  # nearly every line
+        return recording
     text = line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass")
-    if not any(f'"{key}"'.encode() in text for key in ("body_b64", *MEMORY_ONLY)):
+    if not loaded and b'"body_b64"' not in text:
         return recording
     attempts = []
     for index, row in enumerate(from_json(text).get("attempts", [])):

@@ -106,9 +106,23 @@ def _request(recording: Recording, plan: Plan) -> Slowly:
     yield
     if not isinstance(request, dict):
         return recording
-    before = request.get("previous_response_id")
-    known = isinstance(before, str) and _ID(before)
-    return replace(recording, request=request, previous_response_id=before if known else None)
+    return replace(
+        recording,
+        request=request,
+        previous_response_id=_id(request.get("previous_response_id")),
+        session=recording.session or _id(_conversation(request)),
+    )
+
+
+def _conversation(request: Mapping[str, object]) -> object:
+    """The conversation a Responses request names, by its id or as an object that holds it."""
+    named = request.get("conversation")
+    return named.get("id") if isinstance(named, Mapping) else named
+
+
+def _id(value: object) -> str | None:
+    """An identifier as it is; null for anything that could be prose."""
+    return value if isinstance(value, str) and _ID(value) else None
 
 
 def _prefix(recording: Recording, plan: Plan) -> Slowly:

@@ -216,6 +216,8 @@ _NAMES = frozenset(
         "gen_ai.response.id",
         "gen_ai.request.model",
         "gen_ai.response.model",
+        "gen_ai.operation.name",
+        "gen_ai.tool.name",
         "rid",
         "response_flags",
     }

@@ -108,6 +108,30 @@ def strip_cells(shares: Iterable[Sized], wall_ns: Ns, canvas: Canvas) -> list[Ce
     return cells
 
 
+def laid_cells(shares: Iterable[Sized], start_ns: Ns, wall_ns: Ns, canvas: Canvas) -> list[Cell]:
+    """Shares laid end to end from `start_ns` on. A cell that is at least half covered shows what
+    covers most of it; shares too short for any cell show as a sliver."""
+    size = max(1, wall_ns) / canvas.bar
+    most: list[tuple[float, Sequence[str]]] = [(0.0, ())] * canvas.bar
+    covered = [0.0] * canvas.bar
+    begin = end = start_ns
+    for share in shares:
+        begin, end = end, end + share.ns
+        for index in range(int(begin / size), min(canvas.bar, int(end / size) + 1)):
+            part = max(0.0, min(end / size, index + 1) - max(begin / size, index))
+            covered[index] += part
+            most[index] = max(most[index], (part, share.candidates))
+    cells = [
+        paint(able, index, canvas.colours) if able and share >= 0.5 else BLANK
+        for index, (share, (_, able)) in enumerate(zip(covered, most, strict=True))
+    ]
+    if all(cell == BLANK for cell in cells):
+        middle = _cell((start_ns + end) // 2, wall_ns, canvas.bar)
+        able = most[middle][1]
+        cells[middle] = SLIVER, paint(able, middle, canvas.colours)[1] if able else ""
+    return cells
+
+
 def _cover(covered: list[float], bar: Stretch, wall_ns: Ns) -> None:
     size = max(1, wall_ns) / len(covered)
     first, last = bar.start_ns / size, bar.end_ns / size

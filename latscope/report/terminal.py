@@ -17,6 +17,7 @@ from latscope.report.bars import Canvas, Cell, bar_cells, colour, strip_cells
 from latscope.report.notes import Note
 from latscope.report.view import CallView, Row, Strip
 from latscope.report.words import MARKS, MEANING, OF
+from latscope.units import Ns
 
 NARROW = 80
 VALUE = 8
@@ -66,26 +67,31 @@ def _header(view: CallView, width: int) -> Iterator[Text]:
 
 
 def _axis(view: CallView, canvas: Canvas) -> Iterator[Text]:
-    """Numbers over ticks; a step of 1, 2 or 5 that leaves ten cells between two numbers."""
-    unit = figures.unit_for(view.wall_ns)
-    scale = {"us": 1e3, "ms": 1e6, "s": 1e9}[unit]
-    step = _step(view.wall_ns / scale, max(2, canvas.bar // 7))
-    numbers = [" "] * (canvas.bar + 8)
-    rule = ["─"] * canvas.bar
-    tick = 0
-    while (at := round(tick * step * scale)) <= view.wall_ns:
-        cell = min(canvas.bar - 1, int(at * canvas.bar / max(1, view.wall_ns)))
-        said = f"{tick * step:g}"
-        if cell + len(said) <= canvas.bar:
-            rule[cell] = "┬"
-            numbers[cell : cell + len(said)] = said
-        tick += 1
-    said = "".join(numbers)[: canvas.bar]
+    unit, said, rule = ruler(view.wall_ns, canvas.bar)
     head = f" {'time':>{VALUE}}  "
     head += f" {'within':<{canvas.bounds}}" if canvas.bounds else ""
     head += f"{'truth':>{TRUTH - 3}}" if view.has_truth else ""
-    yield Text(f"{figures.unit_name(unit):>{canvas.label}} {said}{head}".rstrip(), "dim")
-    yield Text(f"{'':{canvas.label}} {''.join(rule)}", "dim")
+    yield Text(f"{unit:>{canvas.label}} {said}{head}".rstrip(), "dim")
+    yield Text(f"{'':{canvas.label}} {rule}", "dim")
+
+
+def ruler(wall_ns: Ns, bar: int) -> tuple[str, str, str]:
+    """The unit, numbers over ticks, and the ticks; a step of 1, 2 or 5 that leaves ten cells
+    between two numbers."""
+    unit = figures.unit_for(wall_ns)
+    scale = {"us": 1e3, "ms": 1e6, "s": 1e9}[unit]
+    step = _step(wall_ns / scale, max(2, bar // 7))
+    numbers = [" "] * (bar + 8)
+    rule = ["─"] * bar
+    tick = 0
+    while (at := round(tick * step * scale)) <= wall_ns:
+        cell = min(bar - 1, int(at * bar / max(1, wall_ns)))
+        said = f"{tick * step:g}"
+        if cell + len(said) <= bar:
+            rule[cell] = "┬"
+            numbers[cell : cell + len(said)] = said
+        tick += 1
+    return figures.unit_name(unit), "".join(numbers)[:bar], "".join(rule)
 
 
 def _bounds_width(view: CallView) -> int:

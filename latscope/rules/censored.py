@@ -184,7 +184,7 @@ def _interval(seen: _Seen, q: float, level: float) -> tuple[Ns | None, Ns | None
     if not seen.steps or not 0 < q < 1:
         return None, None
     n = _worth(seen, q)
-    below, above = _ranks(n, q, (1 - level) / 2)
+    below, above = ranks(n, q, (1 - level) / 2)
     low = None if below is None else _reached(seen.steps, min(q, below / n))
     high = None if above is None else _reached(seen.steps, max(q, above / n))
     return low, high
@@ -201,7 +201,7 @@ def _worth(seen: _Seen, q: float) -> int:
 
 
 @cache
-def _ranks(n: int, q: float, tail: float) -> tuple[int | None, int | None]:
+def ranks(n: int, q: float, tail: float) -> tuple[int | None, int | None]:
     """Of n values in order, those between which the quantile lies, but for `tail` at either side;
     null where even the outermost is not far enough out. From 1."""
     below, above = _binomial(n, q, tail), _binomial(n, q, 1 - tail) + 1

@@ -40,7 +40,8 @@ class Bound:
     metric, over the same calls.
     The bound is that figure times `times`, and `by` away from it: above means more than
     max(figure * times, figure + by), below less than min(figure * times, figure - by); `near` less
-    than `times` - 1 of the figure (or `by`, if that is more) away on either side.
+    than `times` - 1 of the figure (or `by`, if that is more) away on either side; `apart` more. A
+    `by` of 0, or a `times` of 1 beside a `by`, counts for nothing.
     """
 
     against: Against
@@ -61,7 +62,7 @@ class Condition:
 
     metric: str
     stat: Stat
-    how: Literal["above", "below", "near", "is"]
+    how: Literal["above", "below", "near", "apart", "is"]
     bound: Bound
     where: str | None = None
     along: str | None = None

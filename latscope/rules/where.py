@@ -26,6 +26,20 @@ from latscope.rules.fields import PLAIN, Kind, check_field, kind_of
 Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Says whether an attribution's mapping (`attribution.jsonview`) is wanted."""
 
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The names a test may use. check: what is wrong with one, null when nothing; kind: of one that
+    is right; value: what a mapping says of it."""
+
+    check: Callable[[str], str | None]
+    kind: Callable[[str], Kind]
+    value: Callable[[Mapping[str, Any], str], Any]
+
+
+FIELDS = Words(check_field, kind_of, value_at)
+"""The fields of `latscope.attribution/1`."""
+
 TOKEN = re.compile(
     r"""\s*(?:
         (?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
@@ -49,18 +63,25 @@ class Token:
     at: int
 
 
-def parse(text: str) -> Test:
+def parse(text: str, words: Words = FIELDS) -> Test:
     """The test a `--where` text states; UsageError with the place where it stops making sense."""
-    parser = _Parser(text)
+    return parsed(text, words)[0]
+
+
+def parsed(text: str, words: Words = FIELDS) -> tuple[Test, tuple[str, ...]]:
+    """As `parse`, and the names the test uses, each once."""
+    parser = _Parser(text, words)
     test = parser.expression()
     if parser.here.kind != "end":
         raise parser.wrong("expected 'and', 'or' or the end")
-    return test
+    return test, tuple(dict.fromkeys(parser.used))
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, words: Words) -> None:
         self.text = text
+        self.words = words
+        self.used: list[str] = []
         self.tokens = _tokens(text)
         self.place = 0
         self.depth = 0
@@ -121,7 +142,7 @@ class _Parser:
         if self.here.kind != "word":
             raise self.wrong("expected a field")
         field = self.take()
-        problem = check_field(field.text)
+        problem = self.words.check(field.text)
         if problem is not None:
             raise self.wrong(problem, field.at)
         if self.here.kind != "operator":
@@ -131,15 +152,15 @@ class _Parser:
             raise self.wrong("expected a value")
         token = self.take()
         wanted = _value(token)
-        problem = _never(field.text, operator.text, wanted)
+        problem = _never(field.text, self.words.kind(field.text), operator.text, wanted)
         if problem is not None:
             raise self.wrong(problem, token.at)
-        return _comparison(field.text, operator.text, wanted)
+        self.used.append(field.text)
+        return _comparison(field.text, operator.text, wanted, self.words.value)
 
 
-def _never(field: str, operator: str, wanted: Any) -> str | None:
+def _never(field: str, kind: Kind, operator: str, wanted: Any) -> str | None:
     """Why such a comparison could hold for no call; null when it could."""
-    kind: Kind = kind_of(field)
     number = isinstance(wanted, int | float) and not isinstance(wanted, bool)
     if operator in ORDERED and kind not in ("number", "text"):
         return f"{operator} needs a field with an order; {field} has none"
@@ -187,23 +208,25 @@ def _value(token: Token) -> Any:
     return number if isfinite(number) else token.text
 
 
-def _comparison(field: str, operator: str, wanted: Any) -> Test:
+def _comparison(
+    field: str, operator: str, wanted: Any, value: Callable[[Mapping[str, Any], str], Any]
+) -> Test:
     if operator == "=":
-        return lambda call: _equal(value_at(call, field), wanted)
+        return lambda call: _equal(value(call, field), wanted)
     if operator == "!=":
-        return lambda call: not _equal(value_at(call, field), wanted)
+        return lambda call: not _equal(value(call, field), wanted)
     if operator == "~":
         needle = _spelled(wanted).lower()
-        return lambda call: needle in _spelled(value_at(call, field)).lower()
+        return lambda call: needle in _spelled(value(call, field)).lower()
     compare = ORDERED[operator]
 
     def ordered(call: Mapping[str, Any]) -> bool:
-        value = value_at(call, field)
-        if isinstance(value, bool) or value is None:
+        found = value(call, field)
+        if isinstance(found, bool) or found is None:
             return False
-        if isinstance(value, int | float) and isinstance(wanted, int | float):
-            return bool(compare(value, wanted))
-        return isinstance(value, str) and bool(compare(value, _spelled(wanted)))
+        if isinstance(found, int | float) and isinstance(wanted, int | float):
+            return bool(compare(found, wanted))
+        return isinstance(found, str) and bool(compare(found, _spelled(wanted)))
 
     return ordered
 

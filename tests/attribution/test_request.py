@@ -154,6 +154,21 @@ def test_hashes_are_kept_with_the_parts_they_begin_in() -> None:
     assert found.parts == (("system", 2), ("messages[0] user", 1))
 
 
+def test_a_part_says_whose_it_is_where_the_request_does() -> None:
+    """A role, else the type of a Responses item; a name that could be prose is left out."""
+    items = [
+        {"type": "function_call_output", "output": "x"},
+        {"content": "x"},
+        "x",
+        {"role": "Some One", "content": "x"},
+    ]
+    names = [f"input[{at}]" for at in range(5)]
+    prefix = tuple({"hash": f"{at:016x}", "part": name} for at, name in enumerate(names))
+    found = request_shape(replace(CALL, request={"input": items}, prefix=prefix), "responses")
+    assert found is not None
+    assert [name for name, _ in found.parts] == ["input[0] function_call_output", *names[1:]]
+
+
 def test_without_a_request_there_is_no_shape() -> None:
     assert request_shape(replace(CALL, request=None), "chat") is None
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from latscope.attribution import attribute
 from latscope.middleware import pipeline
 from latscope.middleware.context import Context
 from latscope.middleware.pipeline import Plan, finish, process
@@ -154,6 +155,31 @@ def test_what_is_no_response_id_is_left_out(before: object) -> None:
     made = finish(raw(sent=request(previous_response_id=before)))
     assert made.previous_response_id is None
     assert made.request is not None
+
+
+@pytest.mark.parametrize("named", ["conv_1", {"id": "conv_1"}])
+def test_a_conversation_is_the_calls_session(named: object) -> None:
+    """As the Responses API names it, by its id or as an object."""
+    made = finish(raw(sent=request(conversation=named)))
+    assert made.session == "conv_1"
+    assert finish(raw(session="own", sent=request(conversation=named))).session == "own"
+
+
+@pytest.mark.parametrize("named", [None, 7, "a sentence of somebody's", {"id": None}, ["conv_1"]])
+def test_what_names_no_conversation_is_no_session(named: object) -> None:
+    assert finish(raw(sent=request(conversation=named))).session is None
+
+
+def test_prefix_hashes_reach_the_attribution_with_the_roles_of_the_messages() -> None:
+    """From the request as sent, masked or not, to `request.hashes` and `request.parts`."""
+    said = [{"role": "system", "content": "s" * 600}, {"role": "user", "content": "u" * 600}]
+    made = exhaust(raw(sent=request(messages=said)), Plan(key=b"k"))
+    shape = attribute(made).request
+    assert shape is not None
+    assert made.prefix is not None
+    assert shape.hashes == "".join(row["hash"] for row in made.prefix)
+    assert [name for name, _ in shape.parts] == ["messages[0] system", "messages[1] user"]
+    assert sum(count for _, count in shape.parts) == len(made.prefix)
 
 
 def test_a_body_that_cannot_be_decoded_is_said() -> None:

@@ -114,6 +114,19 @@ def test_content_never_gets_in() -> None:
     }
 
 
+def test_a_tools_name_stays_and_what_it_was_given_does_not() -> None:
+    found = with_attributes(
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="search_docs",
+        gen_ai__tool__call__arguments="secret",
+        gen_ai__tool__description="what it is for",
+    )
+    assert found.attributes == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "search_docs",
+    }
+
+
 def test_a_name_says_no_more_than_it_must() -> None:
     def named(name: str) -> str:
         return one(otlp([otlp_span(name=name)])).name

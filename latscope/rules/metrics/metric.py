@@ -30,6 +30,8 @@ class Metric:
     of the group, with no statistic to take. low, high: names of the metrics that bound it where an
     attribution gives bounds (`queue` is bounded by `queue.low` and `queue.high`). censored: the
     call was stopped before the figure was complete: it is at least what is stated.
+    every: it is told from all calls of the group (`idle_before`): of a table from which calls were
+    left out for memory's sake, no call tells it.
     modes: in which it can exist at all. collect: what to do to have it, in the imperative.
     """
 
@@ -43,5 +45,16 @@ class Metric:
     low: str | None = None
     high: str | None = None
     censored: Callable[[Call], bool] | None = None
+    every: bool = False
     modes: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
     collect: str = ""
+
+
+def number(figure: Callable[[Call], float | None]) -> Callable[[Call], Value]:
+    """What a figure or a truth of a call tells, as a number; null where it tells nothing."""
+
+    def of(call: Call) -> Value:
+        found = figure(call)
+        return None if found is None else float(found)
+
+    return of

@@ -1,0 +1,178 @@
+"""Metrics of how an answer was delivered: in bursts, by a clock, by bytes; cut off at some age;
+given up by the client."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from latscope.rules.metrics.around import numbers
+from latscope.rules.metrics.metric import Call, Columns, Metric, Value
+from latscope.units import MS, S
+
+FELT = 100 * MS
+"""Bursts closer together than this read as a flow."""
+TOGETHER = MS
+LIMITS = (15, 29, 30, 60, 100, 120, 125, 180, 240, 300, 600, 900)
+"""Seconds after which hops and platforms commonly end a request: the defaults of their makers."""
+NEAR = 1.2 * S
+"""A cut comes a little after its limit: the connection is older, the notice takes time."""
+ALIKE = 0.05
+LEAST = 3
+"""Of fewer ends nothing is alike."""
+WAITED = frozenset({"ReadTimeout", "APITimeoutError", "TimeoutError", "TimeoutException"})
+"""Class names for a client that gave up waiting for bytes."""
+
+
+def _quantum(call: Call, what: str) -> Value:
+    """The quantum's size; null where the answer came in none of this kind."""
+    found = call.get("quantum")
+    return float(found["size"]) if found and found["what"] == what else None
+
+
+def _kind(call: Call) -> Value:
+    found = call.get("quantum")
+    return found["what"] if found else None
+
+
+def _by(call: Call, what: str) -> Value:
+    """Told of every answer whose gaps are known: most come in no quantum."""
+    return None if call.get("itl") is None else float(_kind(call) == what)
+
+
+def _bunched(columns: Columns) -> Sequence[Value]:
+    return [
+        _burst(*row)
+        for row in zip(
+            numbers(columns["at_once"]),
+            columns["quantum.what"],
+            numbers(columns["itl_p50"]),
+            numbers(columns["itl_p95"]),
+            strict=True,
+        )
+    ]
+
+
+def _burst(at_once: float | None, what: Value, p50: float | None, p95: float | None) -> Value:
+    if at_once:
+        return 1.0
+    if p50 is None or p95 is None:
+        return at_once
+    return float(p95 >= FELT and (what is not None or p50 < TOGETHER))
+
+
+# -- how it ended ----------------------------------------------------------------------------------
+
+
+def _patience(call: Call) -> Value:
+    """Only where no byte had come: later, the silence before the end is not known."""
+    error = call.get("error")
+    if error is None or call.get("first_byte_ns") is not None or call.get("http_status"):
+        return None
+    if str(error["type"]).rpartition(".")[2] not in WAITED:
+        return None
+    return float(call["wall_ns"] - (call.get("sent_ns") or 0))
+
+
+def alike(values: Sequence[float | None]) -> list[Value]:
+    """Of each value that is told, whether it lies within 5 % of their median: one clock ended them
+    all; null where fewer than three are told."""
+    told = [value for value in values if value is not None]
+    if len(told) < LEAST:
+        return [None] * len(values)
+    middle = median(told)
+    return [
+        None if value is None else float(abs(value - middle) <= ALIKE * middle) for value in values
+    ]
+
+
+def _one_patience(columns: Columns) -> Sequence[Value]:
+    return alike(numbers(columns["patience"]))
+
+
+def _client_patience(columns: Columns) -> Sequence[Value]:
+    told = [value for value in numbers(columns["patience"]) if value is not None]
+    return [median(told) if told else None] * len(columns["patience"])
+
+
+def _cut_alike(columns: Columns) -> Sequence[Value]:
+    return alike(numbers(columns["cut_age"]))
+
+
+def _cut_limit(columns: Columns) -> Sequence[Value]:
+    return [_limit(age) for age in numbers(columns["cut_age"])]
+
+
+def _limit(age: float | None) -> Value:
+    """The nearest of LIMITS a cut comes at or shortly after; 0 where it is near none."""
+    if age is None:
+        return None
+    near = [limit * S for limit in LIMITS if -NEAR / 4 <= age - limit * S <= NEAR]
+    return float(min(near, key=lambda limit: abs(age - limit), default=0))
+
+
+ROWS: tuple[Metric, ...] = (
+    Metric(
+        name="time_quantum",
+        unit="truth",
+        means="whether the tokens came in bursts on a beat of the clock",
+        of=lambda call: _by(call, "time"),
+    ),
+    Metric(
+        name="byte_quantum",
+        unit="truth",
+        means="whether the tokens came in bursts of so many bytes",
+        of=lambda call: _by(call, "bytes"),
+    ),
+    Metric(
+        name="beat",
+        unit="ns",
+        means="time between two bursts, where they come on a beat of the clock",
+        of=lambda call: _quantum(call, "time"),
+    ),
+    Metric(
+        name="block",
+        unit="bytes",
+        means="bytes of a burst, where all have as many",
+        of=lambda call: _quantum(call, "bytes"),
+    ),
+    Metric(
+        name="bunched",
+        unit="truth",
+        means="whether the answer came all at once, or in bursts 100 ms or more apart",
+        over=_bunched,
+        needs=("at_once", "quantum.what", "itl_p50", "itl_p95"),
+    ),
+    Metric(
+        name="patience",
+        unit="ns",
+        means="how long a client waited without a byte until it gave up",
+        of=_patience,
+    ),
+    Metric(
+        name="one_patience",
+        unit="truth",
+        means="whether a call was given up after the same time as the others (within 5 %)",
+        over=_one_patience,
+        needs=("patience",),
+    ),
+    Metric(
+        name="client_patience",
+        unit="ns",
+        means="after how long the group's clients give up: the median patience, told of every call",
+        over=_client_patience,
+        needs=("patience",),
+    ),
+    Metric(
+        name="cut_alike",
+        unit="truth",
+        means="whether a stream was cut at the same age as the others (within 5 %)",
+        over=_cut_alike,
+        needs=("cut_age",),
+    ),
+    Metric(
+        name="cut_limit",
+        unit="ns",
+        means="the usual limit (15, 29, 30, 60, 100, 120, 125 s ...) it was cut at; 0: at none",
+        over=_cut_limit,
+        needs=("cut_age",),
+    ),
+)
