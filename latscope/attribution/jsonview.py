@@ -19,7 +19,7 @@ KEYS: tuple[str, ...] = (
     "max_output_tokens", "segments", "unsplit", "load_excess", "dominant", "dominant_candidates",
     "stalls", "reported", "instrument", "flags", "truth", "sample", "turn", "cache_write_tokens",
     "dominant_ttft", "profile", "response_id", "previous_response_id", "server", "hops", "request",
-    "rate_limit",
+    "rate_limit", "quantum",
 )  # fmt: skip
 
 

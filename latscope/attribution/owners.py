@@ -19,11 +19,9 @@ class Owner:
     lever: str
 
     def of(self, mode: Mode) -> str:
-        return {
-            "vendor": self.vendor,
-            "self-hosted": self.self_hosted,
-            "on-device": self.on_device,
-        }[mode]
+        if mode == "vendor":
+            return self.vendor
+        return self.self_hosted if mode == "self-hosted" else self.on_device
 
 
 OWNERS_TABLE: tuple[Owner, ...] = (
@@ -118,6 +116,7 @@ PROVIDERS: tuple[tuple[str, str], ...] = (
     ("api.moonshot.ai", "moonshot_ai"),
 )
 """Host endings and the provider's name, in OpenTelemetry's words where it has one."""
+_ENDINGS = tuple(f".{ending}" for ending, _ in PROVIDERS)
 
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|\[?::1\]?|.*\.localhost")
 INSIDE = re.compile(
@@ -128,9 +127,9 @@ DEVICE_SERVERS = frozenset({"llama.cpp", "ollama", "lmstudio"})
 
 def provider_of(host: str, fingerprint: str | None, server: str | None) -> str | None:
     """The vendor a host belongs to, else the engine its answer names, else null."""
-    for ending, name in PROVIDERS:
-        if host == ending or host.endswith("." + ending):
-            return name
+    inside = f".{host}"
+    if inside.endswith(_ENDINGS):
+        return next(name for ending, name in PROVIDERS if inside.endswith(f".{ending}"))
     if fingerprint and fingerprint.startswith("vllm"):
         return "vllm"
     return server if server in DEVICE_SERVERS or server == "latscope-sim" else None
@@ -146,7 +145,9 @@ def mode_of(host: str, server: str | None) -> Mode:
     return "self-hosted" if server in MODEL_SERVERS and not known else "vendor"
 
 
+_ROWS = {(row.segment, row.part): row for row in OWNERS_TABLE}
+
+
 def owner_of(segment: Segment, mode: Mode, part: str = "") -> Owner:
     """The row of the part when it has one of its own, else the segment's."""
-    rows = [row for row in OWNERS_TABLE if row.segment == segment]
-    return next((row for row in rows if row.part == part), rows[0])
+    return _ROWS.get((segment, part)) or _ROWS[segment, ""]

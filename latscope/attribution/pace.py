@@ -6,7 +6,7 @@ at once. Reads that returned at once therefore belong to the burst before them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import sub
 from statistics import median
 from typing import NamedTuple
 
@@ -76,7 +76,8 @@ class Pace:
 
 def pace(arrivals: Sequence[Arrival]) -> Pace:
     found = bursts(arrivals)
-    silences = [after.at - before.at for before, after in pairwise(found)]
+    times = [burst.at for burst in found]
+    silences = list(map(sub, times[1:], times))
     if not silences:
         return Pace(
             bursts=found,
@@ -101,15 +102,17 @@ def pace(arrivals: Sequence[Arrival]) -> Pace:
         late_last_ns=_late_last(found, step),
         widest_ns=max([gap for gap in silences if gap <= limit], default=0),
         gaps=tuple(
-            Gap(start_ns=before.at, end_ns=before.at + gap, excess_ns=gap - usual)
-            for before, gap in zip(found, silences, strict=False)
-            if gap > limit
+            [
+                Gap(start_ns=at, end_ns=at + gap, excess_ns=gap - usual)
+                for at, gap in zip(times, silences, strict=False)
+                if gap > limit
+            ]
         ),
     )
 
 
 def bursts(arrivals: Sequence[Arrival]) -> tuple[Burst, ...]:
-    found: list[tuple[Ns, int, Ns]] = []
+    found: list[Burst] = []
     at = since = -1
     events = 0
     # In plain steps: every token of every call passes here.
@@ -118,11 +121,14 @@ def bursts(arrivals: Sequence[Arrival]) -> tuple[Burst, ...]:
             at, events = latest, events + 1
             continue
         if events:
-            found.append((at, events, since))
+            found.append(_new(Burst, (at, events, since)))
         at, since, events = latest, latest, 1
     if events:
-        found.append((at, events, since))
-    return tuple(map(Burst._make, found))
+        found.append(_new(Burst, (at, events, since)))
+    return tuple(found)
+
+
+_new = tuple.__new__  # what Burst() comes down to
 
 
 def _even(found: Sequence[Burst]) -> bool:

@@ -4,10 +4,11 @@ for what it sends is always as long, as large or as many."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
+from statistics import fmean, median
 from typing import Literal
 
-from latscope.attribution.schedule import Beat
+from latscope.attribution.schedule import Beat, schedule
+from latscope.timeline import Arrival
 
 LEAST = 4
 """Bursts needed before anything repeats."""
@@ -20,11 +21,20 @@ MOST = 0.8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantum:
     """what: `time` (size in ns), `bytes` or `tokens` (token events). size: the median; spread: the
-    median distance from it, as a share."""
+    mean distance from it, as a share (the median one of small whole numbers is mostly 0)."""
 
     what: Literal["time", "bytes", "tokens"]
     size: int
     spread: float
+
+
+def of_stream(arrivals: Sequence[Arrival]) -> Quantum | None:
+    """The quantum of a whole stream; null of a steady one, and of several choices: their tokens
+    come together anyway."""
+    if len({arrival.choice for arrival in arrivals}) != 1:
+        return None
+    plan = schedule(arrivals)
+    return None if plan is None else quantum(plan.beats)
 
 
 def quantum(beats: Sequence[Beat]) -> Quantum | None:
@@ -51,4 +61,4 @@ def _repeats(what: Literal["time", "bytes", "tokens"], values: Sequence[int]) ->
     alike = sum(1 for value in values if abs(value - size) <= ALIKE * size)
     if alike < MOST * len(values):
         return None
-    return Quantum(what=what, size=size, spread=median(abs(v - size) for v in values) / size)
+    return Quantum(what=what, size=size, spread=fmean(abs(v - size) for v in values) / size)

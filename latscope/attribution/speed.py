@@ -1,12 +1,11 @@
 """How fast the tokens came, in the field's own figures: gaps, time per token."""
 
-from collections.abc import Iterator
-from itertools import pairwise
-from statistics import quantiles
+from collections.abc import Iterator, Sequence
+from operator import sub
 
 from latscope.attribution.model import Itl
 from latscope.attribution.pace import Pace
-from latscope.timeline import Timeline
+from latscope.timeline import Arrival, Timeline
 from latscope.units import Ns
 
 
@@ -21,21 +20,29 @@ def itl(t: Timeline, pace: Pace) -> Itl | None:
     gaps = sorted(_gaps(t, counted=counted))
     if not gaps:
         return None
-    cuts = quantiles(gaps, n=20, method="inclusive") if len(gaps) > 1 else [gaps[0]] * 19
     return Itl(
-        p50_ns=round(cuts[9]),
-        p95_ns=round(cuts[18]),
+        p50_ns=round(_cut(gaps, 10)),
+        p95_ns=round(_cut(gaps, 19)),
         max_ns=gaps[-1],
         n=len(gaps),
         unit="token" if counted or _shown_tokens(t) == len(t.arrivals) else "chunk",
     )
 
 
+def _cut(ordered: Sequence[Ns], twentieths: int) -> float:
+    """One of the cuts of statistics.quantiles(ordered, n=20, method="inclusive")."""
+    at, part = divmod(twentieths * (len(ordered) - 1), 20)
+    return (ordered[at] * (20 - part) + ordered[at + 1] * part) / 20 if part else ordered[at]
+
+
 def _gaps(t: Timeline, *, counted: bool) -> Iterator[Ns]:
-    for choice in dict.fromkeys([arrival.choice for arrival in t.arrivals]):
-        mine = [arrival for arrival in t.arrivals if arrival.choice == choice]
+    choices = dict.fromkeys([arrival.choice for arrival in t.arrivals])
+    for choice in choices:
+        mine: Sequence[Arrival] = t.arrivals
+        if len(choices) > 1:
+            mine = [arrival for arrival in mine if arrival.choice == choice]
         times = [arrival.at.latest for arrival in mine]
-        gaps = [after - before for before, after in pairwise(times)]
+        gaps = list(map(sub, times[1:], times))
         if not counted:
             yield from gaps
             continue

@@ -61,17 +61,23 @@ def window(basis: Basis, end: Ns, *, to_first: bool) -> Window:
     )
 
 
+EMPTY = Piece(ns=0, candidates=OWNERS, provenance="bound")
+"""Stands for every stretch of no length, of which a call has many: all are dropped in the end."""
+
+
 def unsplit(w: Window, ns: Ns, candidates: set[str], *evidence: str, at: Ns | None = None) -> Piece:
     """A piece with its candidates in the order a call passes them, and what would split it."""
-    ordered: tuple[Segment, ...] = tuple(name for name in OWNERS if name in candidates)
-    splits = would_split(w.timeline, w.mode, ordered) if len(ordered) > 1 and ns > 0 else ()
+    if ns <= 0:
+        return EMPTY
+    ordered: tuple[Segment, ...] = tuple([name for name in OWNERS if name in candidates])
+    several = len(ordered) > 1
     return Piece(
         ns=ns,
         candidates=ordered,
-        provenance="bound" if len(ordered) > 1 else "measured",
+        provenance="bound" if several else "measured",
         evidence=evidence,
         at_ns=at,
-        would_split=splits,
+        would_split=would_split(w.timeline, w.mode, ordered) if several else (),
     )
 
 
@@ -84,6 +90,8 @@ def own(
     reported: bool = False,
     at: Ns | None = None,
 ) -> Piece:
+    if ns <= 0:
+        return EMPTY
     return Piece(
         ns=ns,
         candidates=(segment,),
@@ -108,9 +116,8 @@ def transit_piece(ns: Ns) -> list[Piece]:
 
 def held_in(w: Window, start: Ns, end: Ns) -> Ns:
     """How long the consumer kept the stream waiting within [start, end]."""
-    return sum(
-        max(0, min(hold.end_ns, end) - max(hold.start_ns, start)) for hold in w.timeline.holds
-    )
+    holds = w.timeline.holds
+    return sum([max(0, min(hold.end_ns, end) - max(hold.start_ns, start)) for hold in holds])
 
 
 def drop_empty(pieces: list[Piece]) -> list[Piece]:

@@ -5,7 +5,7 @@ keeps its output. Also the counts: usage in every spelling seen, and how many to
 stands for.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from latscope.protocols import reported
 from latscope.protocols.events import Event, EventKind, Facts, Milestone, Reported, Usage
 from latscope.protocols.fields import as_int, as_list, as_map, as_str, dig
 from latscope.protocols.reading import (
+    NO_FACTS,
     annotated,
     error,
     event,
@@ -89,20 +90,27 @@ class Shape:
 
 def usage_of(data: object) -> Usage | None:
     """An OpenAI-like usage object in latscope's words; null when it holds no count."""
-    if not as_map(data):
+    fields = as_map(data)
+    if not fields:
         return None
-    counts = {
-        name: next((n for path in paths if (n := as_int(dig(data, *path))) is not None), None)
-        for name, paths in USAGE_PATHS.items()
-    }
+    counts = {name: _count(fields, paths) for name, paths in USAGE_PATHS.items()}
     return Usage(**counts) if any(n is not None for n in counts.values()) else None
+
+
+def _count(fields: dict[str, Any], paths: Iterable[Path]) -> int | None:
+    """The first of these that is a count."""
+    for path in paths:
+        found = as_int(dig(fields, *path)) if path[0] in fields else None
+        if found is not None:
+            return found
+    return None
 
 
 def chunk_events(shape: Shape, state: State, frame: Frame, data: dict[str, Any]) -> list[Event]:
     """The events of one chunk or body: error, each choice's output and finish, usage, done."""
-    plain = _plain(shape, state, frame, data)
+    plain = only_text(shape, frame, data)
     if plain is not None:
-        return [plain]
+        return [_plain(state, frame, data, *plain)]
     choices = [as_map(choice) for choice in as_list(data.get("choices"))]
     usage = _usage(state, data, choices)
     events = _errors(frame, data)
@@ -121,9 +129,11 @@ def chunk_events(shape: Shape, state: State, frame: Frame, data: dict[str, Any])
     return annotated(events, facts=_news(state, data), figures=figures)
 
 
-def _plain(shape: Shape, state: State, frame: Frame, data: dict[str, Any]) -> Event | None:
-    """The one event of a chunk that writes some output of one choice and says nothing else, as all
-    but a few of a stream do; null for any other. A short cut: the long way makes the same event."""
+def only_text(
+    shape: Shape, frame: Frame, data: dict[str, Any]
+) -> tuple[int, EventKind, str] | None:
+    """Of a chunk that writes some output of one choice and says nothing else, as all but a few of
+    a stream do: the choice, the channel and the text; null of any other chunk."""
     choices = data.get("choices")
     if type(choices) is not list or len(choices) != 1 or data.get("usage") is not None:
         return None
@@ -136,14 +146,18 @@ def _plain(shape: Shape, state: State, frame: Frame, data: dict[str, Any]) -> Ev
     if frame.kind == "body" or frame.name == "error" or data.get("object") == "error":
         return None
     found = shape.plain(choice) if _TELLING.isdisjoint(data) else None
-    if found is None:
-        return None
-    kind, text = found
+    return None if found is None else (index, *found)
+
+
+def _plain(
+    state: State, frame: Frame, data: dict[str, Any], index: int, kind: EventKind, text: str
+) -> Event:
+    """The one event of such a chunk. A short cut: the long way makes the same."""
     state.choices.add(index)
     state.uncounted.add(index)
     made = output(frame, kind, text, choice=index)
     facts = _news(state, data)
-    return made if facts is None or facts == Facts() else made._replace(facts=facts)
+    return made if facts is None or facts == NO_FACTS else made._replace(facts=facts)
 
 
 def _progress(told: object) -> Milestone:

@@ -6,14 +6,13 @@ the client asked for it, then `[DONE]`. Body: one `chat.completion`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from latscope.protocols.chunks import Shape, State, chunk_events
+from latscope.protocols.alike import ChunkDecoder
+from latscope.protocols.chunks import Shape, State
 from latscope.protocols.dialect import Decoder, Dialect, Encoder, Piece, Reply
 from latscope.protocols.events import EventKind, Usage
 from latscope.protocols.fields import as_int, as_list, as_map, as_str, dig
-from latscope.protocols.reading import read
 from latscope.protocols.writing import (
     COMMENT,
     DONE,
@@ -38,7 +37,7 @@ PLAIN: Mapping[str, EventKind] = {
 
 
 def decoder() -> Decoder:
-    return partial(read, partial(chunk_events, _SHAPE, State()))
+    return ChunkDecoder(_SHAPE)
 
 
 def _delta(choice: dict[str, Any]) -> dict[str, Any]:
@@ -59,6 +58,8 @@ def _plain(choice: dict[str, Any]) -> tuple[EventKind, str] | None:
 
 def _pieces(state: State, index: int, choice: dict[str, Any]) -> list[tuple[EventKind, str]]:
     delta = _delta(choice)
+    if not delta:
+        return []
     return [
         ("reasoning", _reasoning(delta)),
         *_content(delta.get("content")),
@@ -131,6 +132,8 @@ def _blank(choice: dict[str, Any]) -> EventKind:
 
 def _logprobs(choice: dict[str, Any]) -> int:
     logprobs = choice.get("logprobs")
+    if logprobs is None:  # as in nearly every chunk
+        return 0
     return len(as_list(dig(logprobs, "content"))) + len(as_list(dig(logprobs, "refusal")))
 
 

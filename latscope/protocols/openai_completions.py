@@ -6,14 +6,13 @@ knows one channel only: reasoning and tool calls, where a model writes them, are
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from latscope.protocols.chunks import Shape, State, chunk_events
+from latscope.protocols.alike import ChunkDecoder
+from latscope.protocols.chunks import Shape, State
 from latscope.protocols.dialect import Decoder, Dialect, Encoder, Piece, Reply
 from latscope.protocols.events import EventKind, Usage
 from latscope.protocols.fields import as_list, as_str, dig
-from latscope.protocols.reading import read
 from latscope.protocols.writing import (
     COMMENT,
     DONE,
@@ -26,7 +25,7 @@ from latscope.protocols.writing import (
 
 
 def decoder() -> Decoder:
-    return partial(read, partial(chunk_events, _SHAPE, State()))
+    return ChunkDecoder(_SHAPE)
 
 
 def _plain(choice: dict[str, Any]) -> tuple[EventKind, str] | None:

@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from latscope.protocols import reported
+from latscope.protocols.bedrock import CHUNK, unwrapped
 from latscope.protocols.events import Event, EventKind, Facts, Reported
 from latscope.protocols.fields import as_int, as_map, as_str, parse
 from latscope.wire.frames import Frame
 
 Read: TypeAlias = Callable[[Frame, dict[str, Any]], list[Event]]
 """A dialect's own part: the events of one JSON object, none when it does not know it."""
+
+NO_FACTS = Facts()
 
 LONGEST_NAME = 64
 """Characters kept of a name the server chose (an error's type, a comment's first word)."""
@@ -49,8 +52,13 @@ def read(decode: Read, frame: Frame) -> list[Event]:
     every API, the rest is the dialect's.
 
     A frame cut at the decoder's byte limit is read by its name alone: a `response.completed` too
-    long to keep (it repeats the whole answer) still ends the stream.
+    long to keep (it repeats the whole answer) still ends the stream. An exception of an AWS event
+    stream is an error of its name; what Bedrock wraps is read as its vendor sends it.
     """
+    if frame.kind == "exception":
+        return [error(frame, {"type": frame.name})]
+    if frame.name == CHUNK:
+        frame = unwrapped(frame)
     if frame.kind == "comment":
         return [event(frame, "comment", name=_first_word(frame.data))]
     if frame.name == "ping":
@@ -58,6 +66,8 @@ def read(decode: Read, frame: Frame) -> list[Event]:
     text = frame.data.strip()
     if text == b"[DONE]":
         return [event(frame, "done", name="[DONE]")]
+    if frame.kind == "broken":
+        return [event(frame, "unknown")]
     if not text and not frame.name and frame.kind != "body":
         return [event(frame, "empty")]
     data = {} if frame.truncated else parse(text)
@@ -115,7 +125,7 @@ def annotated(
     events: list[Event], *, facts: Facts | None = None, figures: tuple[Reported, ...] = ()
 ) -> list[Event]:
     """`events` with the frame's facts on the first, its timings on the usage or else the last."""
-    if events and facts is not None and facts != Facts():
+    if events and facts is not None and facts != NO_FACTS:
         events[0] = events[0]._replace(facts=facts)
     if events and figures:
         last = len(events) - 1

@@ -215,7 +215,7 @@ def _stream_flags(stream: Stream, tokens: tuple[Arrival, ...]) -> list[str]:
         "frame_truncated": stream.truncated,
         "unreadable_body": stream.unreadable,
         "one_read": together,
-        "several_choices": any(a.choice != tokens[0].choice for a in tokens),
+        "several_choices": len({token.choice for token in tokens}) > 1,
         "unknown_events": any(event.kind == "unknown" for event in stream.telling),
     }
     return [flag for flag, holds in held.items() if holds]

@@ -1,6 +1,6 @@
 """Attempts to exchanges: what each attempt waited for, how it ended, whom the next one waits on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
 from latscope.recording import Attempt
@@ -46,8 +46,9 @@ def exchanges(
 def _exchange(
     attempt: Attempt, start: Ns, end: Ns, *, last: bool, request_bytes: int | None
 ) -> Exchange:
-    headers, sent = attempt.mark("headers"), attempt.mark("request.sent")
-    ready = _ready(attempt, sent, end, request_bytes)
+    marks = {mark.name: mark.ns for mark in reversed(attempt.marks)}  # of each name the first
+    headers, sent = marks.get("headers"), marks.get("request.sent")
+    ready = _ready(attempt, marks, end, request_bytes)
     ready = None if ready is None else clamp(ready, start, end)
     return Exchange(
         start_ns=start,
@@ -55,7 +56,7 @@ def _exchange(
         outcome="answered" if last else outcome(attempt),
         status=attempt.status,
         error_type=attempt.error_type,
-        phases=_phases(attempt, start, end, ready),
+        phases=_phases(marks, start, end, ready),
         ready_ns=ready,
         sent_ns=None if sent is None else clamp(sent, start, end),
         headers_ns=None if headers is None else clamp(headers, start, end),
@@ -85,8 +86,10 @@ def retry_after(headers: Iterable[tuple[str, str]]) -> Ns | None:
     """`retry-after-ms` before `retry-after` in seconds; a date would need a wall clock: null."""
     found = dict(headers)
     for name, unit in (("retry-after-ms", MS), ("retry-after", S)):
+        if name not in found:  # nearly every answer
+            continue
         try:
-            value = float(found.get(name, ""))
+            value = float(found[name])
         except ValueError:
             continue
         if 0 <= value < 1e9:
@@ -94,7 +97,7 @@ def retry_after(headers: Iterable[tuple[str, str]]) -> Ns | None:
     return None
 
 
-def _phases(attempt: Attempt, start: Ns, end: Ns, ready: Ns | None) -> tuple[Phase, ...]:
+def _phases(marks: Mapping[str, Ns], start: Ns, end: Ns, ready: Ns | None) -> tuple[Phase, ...]:
     """Consecutive phases from `start` to `end`: each lasts until the next one begins, so that the
     microseconds a library spends between two events stay with the step they belong to."""
     bounds: list[tuple[PhaseName, Ns]] = [("pool_wait", start)]
@@ -104,12 +107,12 @@ def _phases(attempt: Attempt, start: Ns, end: Ns, ready: Ns | None) -> tuple[Pha
         ("upload", "request.started"),
     )
     for name, mark in named:
-        at = attempt.mark(mark)
+        at = marks.get(mark)
         if at is not None:
             bounds.append((name, clamp(at, bounds[-1][1], end)))
     if ready is not None:
         bounds.append(("wait", max(ready, bounds[-1][1])))
-    elif attempt.mark("headers") is not None:
+    elif "headers" in marks:
         bounds.append(("wait", bounds[-1][1]))  # no transport events: the whole is one wait
     edges = [at for _, at in bounds[1:]] + [end]
     return tuple(
@@ -118,19 +121,21 @@ def _phases(attempt: Attempt, start: Ns, end: Ns, ready: Ns | None) -> tuple[Pha
     )
 
 
-def _ready(attempt: Attempt, sent: Ns | None, end: Ns, request_bytes: int | None) -> Ns | None:
+def _ready(
+    attempt: Attempt, marks: Mapping[str, Ns], end: Ns, request_bytes: int | None
+) -> Ns | None:
     """The earliest the server can have had the whole request: not before its headers were written,
     and for a body of more than one write not long before its end was, or could have been where
     the attempt ended without that stamp. Null when it cannot have had it. A refusal counts from
     the headers on, whatever the body (design: Retries)."""
-    written = attempt.mark("request.headers")
+    written, sent = marks.get("request.headers"), marks.get("request.sent")
     short = request_bytes is not None and request_bytes <= ONE_WRITE
     if sent is None:
         if written is None:
             return None
         known = request_bytes is not None and not short
         return max(written, end - UPLOAD_TAIL) if known else written
-    floor = min(sent, written if written is not None else attempt.mark("entry") or 0)
+    floor = min(sent, written if written is not None else marks.get("entry", 0))
     return floor if short or refused(attempt.status) else max(floor, sent - UPLOAD_TAIL)
 
 

@@ -62,6 +62,8 @@ def markers(recording: Recording, attempt: Attempt, stream: Stream | None) -> tu
     server-side tool loop), which no marker of the first one may be taken for."""
     if stream is None or not stream.reads:
         return ()
+    if not any(event.milestone or event.kind == "comment" for event in stream.telling):
+        return ()  # nearly every stream
     rules = _rules_for(recording, attempt)
     kept: list[tuple[Event, Milestone, bool]] = []
     reached = 0
@@ -70,8 +72,6 @@ def markers(recording: Recording, attempt: Attempt, stream: Stream | None) -> tu
         if state >= reached:
             reached = state
             kept.append((event, milestone, firm))
-    if not kept:  # nearly every stream
-        return ()
     return tuple(
         Marker(at=at, milestone=milestone, firm=firm)
         for at, (_, milestone, firm) in zip(

@@ -21,9 +21,17 @@ read before it and itself. A read that really waited that briefly loses 0.2 ms o
 HELD: Ns = MS
 """Shorter pauses of the consumer between two reads are the cost of reading, not a hold."""
 
+STREAMS = (
+    "text/event-stream",
+    "application/x-ndjson",
+    "application/jsonl",
+    "application/vnd.amazon.eventstream",
+)
+
 KINDS: Mapping[str, EventKind] = {kind: kind for kind in get_args(EventKind)}
 
 
+_new = tuple.__new__  # what Span() and Arrival() come down to: two are made for every token
 _TOLD = Event._fields.index("name")
 _NOTHING = Event("content", 0, 0)[_TOLD:]
 
@@ -49,10 +57,10 @@ class Stream:
         came after the last read that had to wait returned, or, where the reader paused after
         that, during the pause; so did those behind it that returned at once too."""
         found, since = [], self.since_ns
-        for read in self.reads:
-            if read.got_ns - read.asked_ns > AT_ONCE:
-                since = read.got_ns
-            found.append(Span(min(since, read.got_ns), read.got_ns))
+        for asked, got, _, _ in self.reads:
+            if got - asked > AT_ONCE:
+                since = got
+            found.append(_new(Span, (since if since < got else got, got)))
         return tuple(found)
 
     def arrived(self, events: Sequence[Event]) -> list[Span]:
@@ -68,17 +76,15 @@ def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Stream:
     reads = tuple(attempt.reads) if unreadable else _with_bytes(attempt.reads)
     found = [] if attempt.body is None else frames(attempt)
     dialect = detect(path, attempt.body, found)
+    events: Sequence[Event] = ()
     if attempt.body is None and attempt.events is not None:
         events = _kept_events(attempt, reads)
-    elif dialect is None:
-        events = ()
-    else:
-        decode = dialect.decoder()
-        events = tuple(event for frame in found for event in decode(frame))
+    elif dialect is not None:
+        events = _decoded(dialect, found)
     return Stream(
         dialect=dialect,
-        events=events,
-        telling=tuple(e for e in events if e.kind not in TOKEN_KINDS or e[_TOLD:] != _NOTHING),
+        events=tuple(events),
+        telling=tuple([e for e in events if e.kind not in TOKEN_KINDS or e[_TOLD:] != _NOTHING]),
         frames=len(found),
         streamed=_streamed(attempt, found),
         truncated=any(frame.truncated for frame in found),
@@ -88,13 +94,21 @@ def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Stream:
     )
 
 
+def _decoded(dialect: Dialect, found: Sequence[Frame]) -> list[Event]:
+    decode = dialect.decoder()
+    events: list[Event] = []
+    for frame in found:
+        events += decode(frame)
+    return events
+
+
 def arrivals(stream: Stream) -> tuple[Arrival, ...]:
     """The token-bearing events of a streamed answer; none when it came as one body."""
     if not stream.streamed or not stream.reads:
         return ()
     offsets = [read.body_offset for read in stream.reads]
     spans, last = stream.spans(), len(offsets) - 1
-    found: list[tuple[Span, str, int, int | None, int, int]] = []
+    found: list[Arrival] = []
     index = before = 0
     for event in stream.events:
         kind, end = event.kind, event.end
@@ -104,8 +118,10 @@ def arrivals(stream: Stream) -> tuple[Arrival, ...]:
             before = end
             while index < last and offsets[index] < end:
                 index += 1
-            found.append((spans[index], kind, event.choice, event.tokens, index, end))
-    return tuple(map(Arrival._make, found))
+            found.append(
+                _new(Arrival, (spans[index], kind, event.choice, event.tokens, index, end))
+            )
+    return tuple(found)
 
 
 WOKE: Ns = 5 * MS
@@ -118,14 +134,15 @@ def holds(stream: Stream, busy: Sequence[tuple[Ns, Ns]] = ()) -> tuple[Hold, ...
     order, apart from each other."""
     found, before = [], stream.since_ns
     free = [(at, at + took) for at, took in busy if took > HELD]
-    for read in stream.reads:
-        waited = read.got_ns - read.asked_ns > AT_ONCE
-        if not waited and read.asked_ns - before > HELD:
-            found.append((before, read.asked_ns))
-        for start, end in free if waited else ():
-            if end <= read.got_ns <= end + WOKE and end > before:
-                found.append((max(start, before), end))
-        before = read.got_ns
+    for asked, got, _, _ in stream.reads:
+        if got - asked <= AT_ONCE:
+            if asked - before > HELD:
+                found.append((before, asked))
+        else:
+            for start, end in free:
+                if end <= got <= end + WOKE and end > before:
+                    found.append((max(start, before), end))
+        before = got
     return _apart(found)
 
 
@@ -166,7 +183,7 @@ def _streamed(attempt: Attempt, found: Sequence[Frame]) -> bool:
     if found:
         return found[0].kind != "body"
     kind = dict(attempt.headers).get("content-type", "")
-    return kind.startswith(("text/event-stream", "application/x-ndjson", "application/jsonl"))
+    return kind.startswith(STREAMS)
 
 
 def _kept_events(attempt: Attempt, reads: tuple[Read, ...]) -> tuple[Event, ...]:

@@ -7,10 +7,12 @@ from typing import Protocol
 
 from latscope.recording import Attempt
 from latscope.units import Ns
+from latscope.wire import eventstream
 from latscope.wire.body import BodyDecoder
+from latscope.wire.eventstream import EventStreamDecoder
 from latscope.wire.frames import Frame
 from latscope.wire.ndjson import NDJSONDecoder
-from latscope.wire.sse import SSEDecoder
+from latscope.wire.sse import SSEDecoder, plain_events
 
 
 class FrameDecoder(Protocol):
@@ -28,6 +30,7 @@ class FrameDecoder(Protocol):
 _FRAMINGS: Mapping[str, Callable[[], FrameDecoder]] = MappingProxyType(
     {
         "text/event-stream": SSEDecoder,
+        "application/vnd.amazon.eventstream": EventStreamDecoder,
         "application/x-ndjson": NDJSONDecoder,
         "application/ndjson": NDJSONDecoder,
         "application/jsonl": NDJSONDecoder,
@@ -47,6 +50,9 @@ def frames(attempt: Attempt) -> list[Frame]:
     """
     if attempt.body is None:
         return []
+    plain = plain_events(attempt.body, attempt.reads)
+    if plain is not None:
+        return plain
     decoder = decoder_for(attempt.headers, attempt.body[:_SNIFFED_BYTES])
     found: list[Frame] = []
     at = 0
@@ -62,10 +68,12 @@ def frames(attempt: Attempt) -> list[Frame]:
 
 def decoder_for(headers: tuple[tuple[str, str], ...], start: bytes) -> FrameDecoder:
     """A fresh decoder for a body with these response headers (names in lower case) that starts
-    with `start`. A body that starts like an event stream is read as one whatever its content type
-    says; otherwise the type decides, and an unknown one means one whole body."""
+    with `start`. A body that starts like an event stream, of either sort, is read as one whatever
+    its content type says; otherwise the type decides, and an unknown one means one whole body."""
     if start.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").startswith(_SSE_STARTS):
         return SSEDecoder()
+    if eventstream.prelude(start) is not None:
+        return EventStreamDecoder()
     content_type = dict(headers).get("content-type", "")
     return _FRAMINGS.get(content_type.partition(";")[0].strip().lower(), BodyDecoder)()
 

@@ -1,12 +1,15 @@
 """The pace in the field's figures: chunks are not tokens, and choices are not one stream."""
 
 from dataclasses import replace
+from statistics import quantiles
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from latscope.attribution.model import Itl
 from latscope.attribution.pace import pace
-from latscope.attribution.speed import itl
+from latscope.attribution.speed import _cut, itl
 from latscope.protocols.events import Usage
 from latscope.timeline import Timeline, build
 from latscope.units import MS
@@ -76,3 +79,10 @@ def test_one_token_of_each_choice_has_no_gap() -> None:
 def test_two_tokens_have_one_gap() -> None:
     found = of(build(stream(tokens(2, start=100, step=50))))
     assert (found.n, found.p50_ns, found.p95_ns) == (1, 50 * MS, 50 * MS)
+
+
+@given(st.lists(st.integers(0, 2**40), min_size=2, max_size=90))
+def test_a_cut_is_the_one_the_standard_library_makes(gaps: list[int]) -> None:
+    cuts = quantiles(gaps, n=20, method="inclusive")
+    assert [_cut(sorted(gaps), at) for at in range(1, 20)] == cuts
+    assert _cut(gaps[:1], 10) == gaps[0]

@@ -1,8 +1,11 @@
 """Owners, modes, splits, laws: the tables around the partition."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from latscope.attribution import LawBroken, check_laws, check_partition
 from latscope.attribution.figures import Figures, figures_of
@@ -94,6 +97,32 @@ def test_dominant_is_named_only_when_nothing_could_change_it(
 ) -> None:
     found, names = dominant(pieces)
     assert (found, set(names)) == (winner, able)
+
+
+def fits(pieces: list[Piece], leader: Segment) -> bool:
+    """Whether the rest can be shared out so that none has more than the leader, by Hall's theorem:
+    for every set of others, what only they can own is at most its share times their number."""
+    high = sum(one.ns for one in pieces if leader in one.candidates)
+    others = [name for name in OWNERS if name != leader]
+    return high > 0 and all(
+        sum(one.ns for one in pieces if set(one.candidates) <= set(group)) <= count * high
+        for count in range(1, len(others) + 1)
+        for group in combinations(others, count)
+    )
+
+
+@given(
+    st.lists(
+        st.builds(
+            lambda ns, who: piece(ns, *who),
+            st.integers(0, 9),
+            st.lists(st.sampled_from(OWNERS), min_size=1, max_size=3, unique=True),
+        ),
+        max_size=7,
+    )
+)
+def test_who_could_be_the_largest_is_whom_some_sharing_out_makes_so(pieces: list[Piece]) -> None:
+    assert dominant(pieces)[1] == tuple(name for name in OWNERS if fits(pieces, name))
 
 
 def test_a_segments_bounds_are_its_own_and_all_that_lists_it() -> None:

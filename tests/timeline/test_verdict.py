@@ -154,6 +154,15 @@ def test_kept_events_stand_in_for_a_body_that_was_not_kept() -> None:
     assert (timeline.verdict, ms(timeline.wall_ns)) == ("complete", 31.0)
 
 
+def test_kept_events_in_any_order_have_the_times_of_their_places() -> None:
+    """A file may say anything."""
+    full = stream([(20.0, delta("a")), (30.0, delta("b")), (31.0, finish() + DONE)])
+    ends = [read.body_offset for read in full.attempts[0].reads]
+    rows = tuple(EventRow(end, "content", 1) for end in (ends[1], ends[0], ends[1]))
+    timeline = build(replace(full, attempts=(replace(full.attempts[0], body=None, events=rows),)))
+    assert [ms(arrival.at.latest) for arrival in timeline.arrivals] == [30.0, 20.0, 30.0]
+
+
 def test_a_body_that_is_not_what_its_coding_says_is_an_error() -> None:
     """The caller's client raised; the bytes say why."""
     broken = replace(attempt([(20.0, b"x")], end=20.0), body=None)

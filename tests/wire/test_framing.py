@@ -3,10 +3,16 @@
 import gzip
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from latscope.recording import Attempt, Read
+from latscope.wire import sse
 from latscope.wire.body import decode_attempt
+from latscope.wire.frames import Frame
 from latscope.wire.framing import frames
+from latscope.wire.sse import SSEDecoder, plain_events
+from tests.wire.cutting import any_cuts
 
 SSE, LINES, WHOLE = b"data: a\n\n", b'{"a":1}\n{"a":2}\n', b'{"a": 1}'
 
@@ -92,3 +98,63 @@ def test_an_encoded_stream_keeps_its_times() -> None:
         (b"a", 10, 10),
         (b"b", 20, 20),
     ]
+
+
+PLAIN = (b"data: a\n\n", b"data: \n\n", b"data: data: b\n\n", b"data: \xe2\x80\xa8 \xff\n\n")
+OTHER = (
+    b"data:a\n\n",
+    b"data: a\ndata: b\n\n",
+    b"data: a\r\n\r\n",
+    b"event: e\ndata: a\n\n",
+    b": ping\n\n",
+    b"\n\n",
+    b"\n",
+    b"data: a\n",
+    b"data: a",
+    b"\xef\xbb\xbf",
+)
+
+
+def fed(made: Attempt) -> list[Frame]:
+    """What the decoder makes of the reads, one after another."""
+    decoder, at, found = SSEDecoder(), 0, []
+    for read in made.reads:
+        if read.body_offset > at:
+            found += decoder.feed((made.body or b"")[at : read.body_offset], read.got_ns)
+            at = read.body_offset
+    return sorted(found + decoder.close(), key=lambda frame: frame.end)
+
+
+@given(
+    st.lists(st.sampled_from(PLAIN), min_size=1, max_size=6).map(b"".join),
+    st.lists(st.integers(-1, 60), max_size=8),
+    st.integers(0, 2),
+)
+def test_a_body_of_plain_events_gives_the_decoders_frames(
+    body: bytes, offsets: list[int], over: int
+) -> None:
+    """However it was cut, whatever the offsets before the last say."""
+    made = attempt("text/event-stream", body, *offsets, len(body) + over)
+    assert plain_events(body, made.reads) == fed(made) == frames(made)
+
+
+@given(st.lists(st.sampled_from(PLAIN + OTHER), max_size=6).map(b"".join), any_cuts(40))
+def test_any_other_body_is_left_to_the_decoder(body: bytes, offsets: list[int]) -> None:
+    made = attempt("text/event-stream", body, *sorted(offsets))
+    assert plain_events(body, made.reads) in (None, fed(made))
+    assert frames(made) == fed(made)
+
+
+@pytest.mark.parametrize("other", OTHER)
+def test_which_bodies_are_not_plain(other: bytes) -> None:
+    body = SSE + other
+    assert plain_events(body, attempt(None, body).reads) is None
+    assert plain_events(SSE, ()) is None
+    assert plain_events(SSE, (Read(0, 1, 1, len(SSE) - 1),)) is None
+
+
+def test_a_body_longer_than_a_frame_may_be_is_cut_by_the_decoder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sse, "MAX_FRAME_BYTES", len(SSE) - 1)
+    assert plain_events(SSE, attempt(None, SSE).reads) is None
