@@ -10,6 +10,7 @@ from hashlib import blake2b
 
 from latscope.rules.metrics.ends import failed, first_came
 from latscope.rules.metrics.metric import Call, Columns, Metric, Value, number
+from latscope.rules.metrics.sessions import ALONE, marks
 from latscope.rules.prefixes import LEAST, MOST, SPREAD, uncached
 from latscope.rules.stats import theil_sen
 from latscope.rules.windows import window_of
@@ -267,6 +268,16 @@ def _at_peak(columns: Columns) -> Sequence[Value]:
     return [1.0 if hour in busy else 0.0 if hour in quiet else None for hour in hours]
 
 
+def _visits_per_hour(columns: Columns) -> float | None:
+    """Each kept session stands for as many as its first call does."""
+    began, weights = columns["started_ns"], columns["weight"]
+    span = float(began[-1] or 0.0) - float(began[0] or 0.0) if began else 0.0
+    firsts: dict[str, int] = {}
+    for index, mark in enumerate(marks(columns)):
+        firsts.setdefault(f"call {index}" if mark.tie == ALONE else f"in {mark.session}", index)
+    return sum(float(weights[at] or 1.0) for at in firsts.values()) * HOUR / span if span else None
+
+
 def _broke_early(columns: Columns) -> Sequence[Value]:
     pairs = zip(columns["break_part"], columns["prefix_kept"], strict=True)
     return [None if kept is None else float(part in ("system", "tools")) for part, kept in pairs]
@@ -309,6 +320,13 @@ TOGETHER = (
         means="whether it began in the busiest third of the file's hours (0: the quietest third)",
         over=_at_peak,
         collect="calls of at least three hours",
+    ),
+    Metric(
+        name="visits_per_hour",
+        unit="per_hour",
+        means="sessions begun in an hour; a call that nothing ties to others is one of its own",
+        whole=_visits_per_hour,
+        needs=("session.place", "started_ns", "weight"),
     ),
     Metric(
         name="broke_early",

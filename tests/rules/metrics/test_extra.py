@@ -116,6 +116,20 @@ def test_the_main_model_has_a_number_of_its_own() -> None:
     assert number(None) is None
 
 
+def test_calls_that_nothing_ties_are_visits_of_their_own() -> None:
+    def rate(*sessions: str | None) -> float | None:
+        lines = [
+            call(f"{at}", at * HOUR, **({"session": name} if name else {}))
+            for at, name in enumerate(sessions)
+        ]
+        return gather(lines, {"visits_per_hour"}).file.whole("visits_per_hour")
+
+    assert rate("a", "a", "b") == 1.0
+    assert rate(None, None, None) == 1.5
+    assert rate("a", "a", None, None, None) == 1.0
+    assert rate("a") is None
+
+
 def test_busy_and_quiet_thirds_of_the_hours() -> None:
     by_hour = [2, 5, 9]
     lines = [
