@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.setting import commit, machine
-from latscope.attribution.pace import pace
+from latscope.attribution.schedule import schedule
 from latscope.attribution.stalls import CAUSES, Found, find
 from latscope.timeline import build
 from latscope.units import MS, Ns, S
@@ -122,7 +122,7 @@ def score(calls: Sequence[Played], *, probe: bool) -> Score:
     for call in calls:
         recording = call.recording if probe else replace(call.recording, rtt_probe=())
         timeline = build(recording)
-        found = find(timeline, pace(timeline.arrivals))
+        found = find(timeline, schedule(timeline.arrivals))
         tokens += len(timeline.arrivals)
         count += len(found)
         stalls += _scored(call, found)

@@ -19,7 +19,7 @@ from latscope.attribution.model import (
 )
 from latscope.attribution.observe import endpoint_of
 from latscope.attribution.owners import provider_of
-from latscope.attribution.quanta import of_stream
+from latscope.attribution.quanta import Quantum
 from latscope.attribution.request import rate_limit, request_shape
 from latscope.attribution.shares import dominant, segment_shares, unsplit_pieces
 from latscope.attribution.speed import itl, tokens_per_chunk, tpot
@@ -40,6 +40,7 @@ class Found:
     pieces: tuple[Piece, ...]
     to_first: tuple[Piece, ...] | None
     known: Known
+    quantum: Quantum | None
     flags: tuple[str, ...]
 
 
@@ -124,7 +125,7 @@ def assemble(call: Recording, found: Found) -> Attribution:
         hops=t.path.hops,
         request=request_shape(call, t.api),
         rate_limit=rate_limit(call),
-        quantum=of_stream(t.arrivals),
+        quantum=found.quantum,
         pieces=pieces,
         ttft_pieces=to_first,
     )

@@ -12,6 +12,8 @@ from latscope.attribution.owners import mode_of
 from latscope.attribution.pace import pace
 from latscope.attribution.partition import partition
 from latscope.attribution.profile import Profile
+from latscope.attribution.quanta import of_stream
+from latscope.attribution.schedule import schedule
 from latscope.attribution.stalls import find
 from latscope.attribution.window import Basis
 from latscope.recording import Recording, ServerSpan
@@ -52,8 +54,9 @@ def attribute_timeline(
     figures, demoted = figures_of(timeline)
     steps = pace(timeline.arrivals)
     known = known_of(call, timeline, figures, steps, profile)
+    plan = schedule(timeline.arrivals)
     basis = Basis(
-        timeline=timeline, figures=figures, mode=mode, pace=steps, stalls=find(timeline, steps)
+        timeline=timeline, figures=figures, mode=mode, pace=steps, stalls=find(timeline, plan)
     )
 
     def cut(end: Ns, *, to_first: bool) -> tuple[Piece, ...]:
@@ -66,6 +69,7 @@ def attribute_timeline(
         pieces=cut(timeline.wall_ns, to_first=False),
         to_first=None if first is None else cut(first, to_first=True),
         known=known,
+        quantum=of_stream(timeline.arrivals, plan),
         flags=(
             *timeline.flags,
             *(("reported_contradicts_clock",) if demoted else ()),

@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import Literal
 
-from latscope.attribution.schedule import Beat, schedule
+from latscope.attribution.schedule import Beat, Schedule
 from latscope.timeline import Arrival
 
 LEAST = 4
@@ -28,13 +28,12 @@ class Quantum:
     spread: float
 
 
-def of_stream(arrivals: Sequence[Arrival]) -> Quantum | None:
-    """The quantum of a whole stream; null of a steady one, and of several choices: their tokens
-    come together anyway."""
-    if len({arrival.choice for arrival in arrivals}) != 1:
+def of_stream(arrivals: Sequence[Arrival], plan: Schedule | None) -> Quantum | None:
+    """The quantum of a whole stream, whose schedule is `plan`; null of a steady one, and of several
+    choices: their tokens come together anyway."""
+    if plan is None or len({arrival.choice for arrival in arrivals}) != 1:
         return None
-    plan = schedule(arrivals)
-    return None if plan is None else quantum(plan.beats)
+    return quantum(plan.beats)
 
 
 def quantum(beats: Sequence[Beat]) -> Quantum | None:

@@ -19,9 +19,8 @@ from statistics import median
 from typing import Literal, TypeAlias
 
 from latscope.attribution.model import Segment
-from latscope.attribution.pace import Pace
 from latscope.attribution.quanta import Quantum, quantum
-from latscope.attribution.schedule import Bend, Schedule, Silence, bend, schedule, silences
+from latscope.attribution.schedule import Bend, Schedule, Silence, bend, silences
 from latscope.recording import RttSample
 from latscope.timeline import Evidence, Timeline
 from latscope.units import MS, Ns
@@ -136,9 +135,9 @@ class Seen:
     slow: bool | None
 
 
-def find(timeline: Timeline, pace: Pace) -> tuple[Found, ...]:
-    """Every stall of the call after its first token, in order, each with its cause."""
-    plan = schedule(timeline.arrivals) if pace.bursts else None
+def find(timeline: Timeline, plan: Schedule | None) -> tuple[Found, ...]:
+    """Every stall of the call after its first token, in order, each with its cause. plan: the
+    schedule of its arrivals."""
     if plan is None:
         return ()
     gaps = silences(plan)

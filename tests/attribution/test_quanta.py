@@ -1,6 +1,7 @@
 """A whole stream's quantum, told from its arrivals."""
 
 from latscope.attribution.quanta import Quantum, of_stream
+from latscope.attribution.schedule import schedule
 from latscope.timeline import Arrival
 from latscope.units import MS, Ns, Span
 
@@ -20,26 +21,30 @@ def bursts(gaps: list[Ns], sizes: list[int], *, choices: int = 1) -> list[Arriva
     return found
 
 
+def of(arrivals: list[Arrival]) -> Quantum | None:
+    return of_stream(arrivals, schedule(arrivals))
+
+
 SIZES = [11, 12, 13, 12, 13, 12, 13, 12, 3]
 
 
 def test_bursts_on_a_beat_of_the_clock_are_told() -> None:
-    found = of_stream(bursts([150 * MS] * 9, SIZES))
+    found = of(bursts([150 * MS] * 9, SIZES))
     assert found == Quantum(what="time", size=150 * MS, spread=0.0)
 
 
 def test_counts_that_are_mostly_alike_do_not_outdo_an_exact_beat() -> None:
     sizes = [11, 12, 13, 12, 12, 12, 13, 12, 3]
     gaps = [150 * MS, 151 * MS, 150 * MS] * 3
-    found = of_stream(bursts(gaps, sizes))
+    found = of(bursts(gaps, sizes))
     assert found is not None
     assert found.what == "time"
 
 
 def test_a_steady_stream_has_none() -> None:
-    assert of_stream([arrival(index * 20 * MS) for index in range(60)]) is None
-    assert of_stream([]) is None
+    assert of([arrival(index * 20 * MS) for index in range(60)]) is None
+    assert of([]) is None
 
 
 def test_of_several_choices_nothing_is_said() -> None:
-    assert of_stream(bursts([150 * MS] * 9, SIZES, choices=2)) is None
+    assert of(bursts([150 * MS] * 9, SIZES, choices=2)) is None

@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 import pytest
 
-from latscope.attribution.pace import pace
 from latscope.attribution.quanta import quantum
 from latscope.attribution.schedule import beats, schedule
 from latscope.attribution.stalls import CAUSES, CONFIDENCE, Cause, Found, find
@@ -52,7 +51,7 @@ def arriving(times: Sequence[float], **more: Any) -> Recording:
 
 def found(recording: Recording) -> tuple[Found, ...]:
     timeline = build(recording)
-    return find(timeline, pace(timeline.arrivals))
+    return find(timeline, schedule(timeline.arrivals))
 
 
 def only(recording: Recording) -> Found:
@@ -241,8 +240,8 @@ def test_one_event_of_many_tokens_is_many_steps_where_the_server_counts() -> Non
         for index, arrival in enumerate(timeline.arrivals)
     ]
     late = replace(timeline, arrivals=tuple(counted))
-    assert [one.cause for one in find(late, pace(late.arrivals))] == ["hold_or_delay"]
-    assert [one.cause for one in find(timeline, pace(timeline.arrivals))] == ["server_pause"]
+    assert [one.cause for one in find(late, schedule(late.arrivals))] == ["hold_or_delay"]
+    assert [one.cause for one in find(timeline, schedule(timeline.arrivals))] == ["server_pause"]
 
 
 # -- the probe -------------------------------------------------------------------------------------
@@ -630,7 +629,7 @@ def test_a_hold_says_the_quantum_of_its_stream() -> None:
     groups[15] = (times[15] + 700, 5)
     groups[16:] = [(max(at, times[15] + 700), n) for at, n in groups[16:]]
     timeline = together(groups)
-    (one,) = find(timeline, pace(timeline.arrivals))
+    (one,) = find(timeline, schedule(timeline.arrivals))
     assert one.quantum is not None
     assert one.quantum.what == "time"
     two = replace(
@@ -639,7 +638,7 @@ def test_a_hold_says_the_quantum_of_its_stream() -> None:
             arrival._replace(choice=index % 2) for index, arrival in enumerate(timeline.arrivals)
         ),
     )
-    assert [one.quantum for one in find(two, pace(two.arrivals))] == [None]
+    assert [one.quantum for one in find(two, schedule(two.arrivals))] == [None]
 
 
 # -- tables ----------------------------------------------------------------------------------------
