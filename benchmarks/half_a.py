@@ -1,4 +1,4 @@
-"""Half A of the lab: ten simulated endpoints at five loads, and what a client and the scheduler
+"""Half A of the lab: twelve simulated endpoints at six loads, and what a client and the scheduler
 know of their calls. Estimators are tuned on it and on nothing else; half B has other endpoints.
 """
 
@@ -19,7 +19,7 @@ from latscope.sim.fleet.state import Limits
 from latscope.sim.fleet.summary import capacity
 from latscope.units import MS, US, Ns
 
-LOADS = (0.2, 0.5, 0.8, 0.95, 1.1)
+LOADS = (0.1, 0.2, 0.5, 0.8, 0.95, 1.1)
 PROBES = 0.02
 """Load of spaced single calls: hardly any two of them meet."""
 CALLS, SAMPLE, PROBED = 450, 300, 60
@@ -45,13 +45,14 @@ class World:
     prefix_tokens: int = 512
     depth: Literal[1, 2] = 1
     """2: the next step is planned while one runs, so being scheduled is not yet being computed."""
+    replicas: int = 1
 
     @property
     def fleet(self) -> Fleet:
         limits = Limits(
             max_num_seqs=self.places, max_num_batched_tokens=self.budget, depth=self.depth
         )
-        return Fleet(limits=limits, cost=self.cost)
+        return Fleet(limits=limits, cost=self.cost, replicas=self.replicas, routing="least-loaded")
 
     def workload(self, seed: int, rate: float, calls: int = CALLS) -> Workload:
         return Workload(
@@ -170,6 +171,26 @@ WORLDS = (
         output=80,
         prefixes=3,
         prefix_tokens=256,
+    ),
+    World(
+        name="papers",
+        depth=2,
+        cost=_cost(18, 90, 1.2, 40, 60),
+        budget=4096,
+        places=96,
+        prompt=3000,
+        spread=0.5,
+        output=80,
+        replicas=2,
+    ),
+    World(
+        name="books",
+        cost=_cost(12, 75, 2.0, 30, 50),
+        budget=2048,
+        places=64,
+        prompt=2200,
+        spread=0.7,
+        output=50,
     ),
 )
 

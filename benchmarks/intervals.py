@@ -1,14 +1,14 @@
 """How wrong the estimates of queue, prefill and load excess are where the truth is known, and the
 intervals that follow: makes latscope/attribution/residuals.py.
 
-Half A of the lab: ten simulated endpoints (model, token budget, places, prompts, shared prefixes)
-at five loads. For each of them the profile is learnt as a user's would be: from traffic at the load
+Half A of the lab: twelve simulated endpoints (model, token budget, places, prompts, prefixes) at
+six loads. For each of them the profile is learnt as a user would learn it: from traffic at the load
 itself (unless its floor is refused), from a calm hour (`inferred`), and from spaced single calls
 (`probed`); with the response head as anchor, and without it, behind a front end and a way that
-jitters. Every call is then estimated and compared with the scheduler's book-keeping.
+jitters. Every call is then estimated and compared with the book-keeping of the scheduler.
 
-`python -m benchmarks.intervals` writes the module from seed 1; with `--check` it then scores seed
-5, each endpoint by residuals of the others, a line a cell, one JSON line appended to
+`python -m benchmarks.intervals` writes the module from two seeds; with `--check` it then scores a
+third, each endpoint by residuals of the others, a line a cell, one JSON line appended to
 results/intervals.jsonl.
 `--jobs N` simulates in N processes.
 """
@@ -29,17 +29,36 @@ from latscope.attribution import intervals
 from latscope.attribution.excess import point_of, split
 from latscope.attribution.profile import Residual
 
-SEED, CHECK_SEED = 1, 5
+SEEDS, CHECK_SEED = (1, 2), 5
 LEAST = 200
 """Calls of a group, at least, for its residuals to be shipped."""
 MODULE = Path(__file__).parent.parent / "latscope" / "attribution" / "residuals.py"
 RESULTS = Path(__file__).parent / "results" / "intervals.jsonl"
 
 
-def errors(cell: Cell) -> Iterator[tuple[str, float]]:
-    """(quantity/group, residual) of every call of the cell, those of the group `any` too."""
+def shares(found: Sequence[Cell]) -> dict[str, float]:
+    """By group, the median share of an excess (what joining a busy engine took left out) that was
+    prefill. Excesses within what a floor can be known to are left out: their shares are noise."""
+    groups: dict[str, list[float]] = {}
+    for cell in found:
+        for call in cell.calls:
+            point = point_of(call.row, cell.profile, {})
+            rest = 0 if point is None else point.excess_ns - point.joined_ns
+            if point is not None and rest > point.pad_ns:
+                own = point.floor_ns - point.front_ns + point.joined_ns
+                groups.setdefault(point.group, []).append((call.prefill_ns - own) / rest)
+    return {
+        group: round(min(1.0, max(0.0, median(values))), 3)
+        for group, values in sorted(groups.items())
+        if len(values) >= LEAST
+    }
+
+
+def errors(cell: Cell, known: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """(quantity/group, residual) of every call of the cell, those of the group `any` too. known:
+    shares of excesses."""
     for call in cell.calls:
-        point = point_of(call.row, cell.profile)
+        point = point_of(call.row, cell.profile, known)
         if point is None:
             continue
         true = call.queue_ns + call.prefill_ns - call.floor_ns
@@ -53,19 +72,23 @@ def errors(cell: Cell) -> Iterator[tuple[str, float]]:
                 yield f"{quantity}/{group}", ns / point.scale_ns
 
 
-def table(found: Sequence[Cell]) -> dict[str, Residual]:
-    return intervals.residuals((pair for cell in found for pair in errors(cell)), least=LEAST)
+def table(found: Sequence[Cell]) -> tuple[dict[str, Residual], dict[str, float]]:
+    """Residuals, and the shares they were found with."""
+    known = shares(found)
+    pairs = (pair for cell in found for pair in errors(cell, known))
+    return intervals.residuals(pairs, least=LEAST), known
 
 
 # -- the module -----------------------------------------------------------------------------------
 
 HEAD = '''"""Residuals of estimates, from the lab. Made by benchmarks/intervals.py, never edited.
 
-Commit {commit}, seed {seed}. Half A: {count} calls of {worlds} simulated endpoints
+Commit {commit}, seeds {seeds}. Half A: {count} calls of {worlds} simulated endpoints
 ({names})
 at loads {loads}, token budgets {budgets}.
 A name is quantity/provenance/anchor/load/company; the values are quantiles of (truth - estimate) in
-the estimate's scale, at the levels of intervals.LEVELS.
+the estimate's scale, at the levels of intervals.LEVELS. SHARES: by the same groups, the median
+share of an excess that was prefill.
 """
 
 from collections.abc import Mapping
@@ -77,10 +100,10 @@ RESIDUALS: Mapping[str, Residual] = {{
 
 
 def write(found: Sequence[Cell]) -> None:
-    made = table(found)
+    made, known = table(found)
     head = HEAD.format(
         commit=commit(),
-        seed=SEED,
+        seeds=", ".join(str(seed) for seed in SEEDS),
         count=sum(len(cell.calls) for cell in found if cell.profile.floor is not None),
         worlds=len(WORLDS),
         names=", ".join(world.name for world in WORLDS),
@@ -91,7 +114,9 @@ def write(found: Sequence[Cell]) -> None:
         f'    "{name}": Residual(low={one.low}, high={one.high}, n={one.n}),\n'
         for name, one in made.items()
     ]
-    MODULE.write_text(head + "".join(rows) + "}\n", encoding="utf-8")
+    middles = "".join(f'    "{group}": {share},\n' for group, share in known.items())
+    tail = f"}}\n\nSHARES: Mapping[str, float] = {{\n{middles}}}\n"
+    MODULE.write_text(head + "".join(rows) + tail, encoding="utf-8")
     print(f"{len(made)} groups written to {MODULE}", flush=True)
 
 
@@ -114,9 +139,10 @@ class Score:
     dominant: float | None
 
 
-def score(cell: Cell, shipped: Mapping[str, Residual]) -> Score | None:
+def score(cell: Cell, shipped: Mapping[str, Residual], known: Mapping[str, float]) -> Score | None:
     """Null where the floor was refused."""
-    rows = [(call, one) for call in cell.calls if (one := split(call.row, cell.profile, shipped))]
+    pairs = ((call, split(call.row, cell.profile, shipped, known)) for call in cell.calls)
+    rows = [(call, one) for call, one in pairs if one is not None]
     if not rows:
         return None
     apart = [(abs(one.prefill_ns - call.prefill_ns), call, one) for call, one in rows]
@@ -149,7 +175,7 @@ def check(train: Sequence[Cell], found: Sequence[Cell]) -> int:
         for cell in found:
             if cell.world != world.name:
                 continue
-            one = score(cell, others)
+            one = score(cell, *others)
             if cell.how.startswith("traffic"):
                 refused[cell.load].append(one is None)
             said = f"refused: {cell.profile.refused}" if one is None else _said(one)
@@ -203,7 +229,7 @@ def main(arguments: Sequence[str]) -> int:
         def drawn_cells(seed: int) -> list[Cell]:
             return [cell for some in pool.map(partial(cells, seed=seed), WORLDS) for cell in some]
 
-        train = drawn_cells(SEED)
+        train = [cell for seed in SEEDS for cell in drawn_cells(seed)]
         write(train)
         return check(train, drawn_cells(CHECK_SEED)) if "--check" in arguments else 0
 

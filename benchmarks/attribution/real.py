@@ -1,13 +1,15 @@
 """Real vLLM's cells: two seats, so many callers; the truth from stamps in its front end and engine.
 
 The recordings are stripped of the server's own figures, so a profile has to do without them. The
-history is of all levels together, as an application's is; calls of one level are scored apart.
+levels take turns, as an application's hours do, and the history is of all of them together; calls
+of one level are scored apart.
 """
 
 import asyncio
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from latscope.errors import InputError
@@ -18,22 +20,23 @@ from tests.engines.stamps.serve import stamped_vllm
 from tests.engines.stamps.truth import Ranges, Seen, join, known
 
 LEVELS = (1, 2, 4)
-CALLS = 60
-"""Of each level; every other one is history."""
+ROUNDS, CALLS = 6, 20
+"""How often each level has its turn, and with how many calls; every other one is history."""
 
 RealCell = tuple[str, list[Recording], list[Recording]]
 
 
 def real_cells(seed: int) -> Iterator[RealCell]:
     """Name, history, scored calls; those whose two accounts contradict each other left out."""
-    made: dict[int, list[Made]] = {}
+    made: dict[int, list[Made]] = {level: [] for level in LEVELS}
     with (
         tempfile.TemporaryDirectory(prefix="latscope-scores-") as folder,
         stamped_vllm(Path(folder)) as server,
     ):
         asyncio.run(make(server, _calls(4, 1, 0), 1))
-        for level in LEVELS:
-            made[level] = asyncio.run(make(server, _calls(CALLS, level, seed + level), level))
+        for turn, level in product(range(ROUNDS), LEVELS):
+            calls = _calls(CALLS, level, seed + 10 * turn + level)
+            made[level] += asyncio.run(make(server, calls, level))
         pairs = {level: join(Path(folder), found) for level, found in made.items()}
     recordings = {level: list(_told(found)) for level, found in pairs.items()}
     history = [one for found in recordings.values() for one in found[::2]]

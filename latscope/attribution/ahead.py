@@ -8,37 +8,59 @@ ends keeps joiners anywhere up to one step, one that plans ahead between one ste
 to nobody less.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from statistics import median
 
-from latscope.attribution.observe import Observation
+from latscope.attribution.changes import quantile
 from latscope.units import Ns
 
-BETWEEN = (0.2, 0.8)
-BEYOND = (0.95, 1.9)
-"""Excesses, in steps, that speak for planning at the end of a step and for planning ahead. Near
-nought are the calls that found the engine idle."""
-LEAST = 8
-"""Calls beyond a step, at least, that show an engine planning ahead."""
-CLEAR = 3.0
-"""... and so many times as many as lie between nought and one step."""
-SHARP = 0.1
-"""Up to which noise, in steps, excesses below a step can be told from nought."""
+NOUGHT = (0.1, 1.5)
+"""Excesses up to so many steps, or so many times the noise, may be nought: an idle engine's."""
+BEFORE = (0.25, 0.5)
+"""Steps before an edge, at least and at most, that must be empty."""
+MOST = 1.1
+"""Steps up to which an edge is looked for: less than one where the floor is not quite an idle
+engine's."""
+GRID = 20
+"""Edges that are tried in a step."""
+EMPTY = 0.3
+"""What share of the calls that lie behind an edge may lie before it in the same time, and one call
+less, so that few calls show nothing by chance."""
+EDGE = 0.05
+"""Quantile of the calls that joined at which their least excess is taken."""
 
 
-def join_of(rows: Sequence[Observation], excesses: Sequence[float], noise: Ns) -> Ns:
-    """How long a call that joins a busy engine is scheduled and not yet computed: one step where it
-    plans ahead; 0 where it does not, or where nothing shows it.
+def join_of(
+    steps: Sequence[float], uncached: Sequence[int], excesses: Sequence[float], noise: Ns
+) -> Ns:
+    """How long a call that joins a busy engine is scheduled and not yet computed: about one step
+    where it plans ahead; 0 where it does not, or where nothing shows it.
 
-    excesses: of the rows, ns above the floor; noise: how far unloaded calls scatter around it."""
-    steps = [row.step_ns * max(1.0, row.tokens_per_chunk or 1.0) for row in rows if row.step_ns]
+    steps: the engine's, as calls saw them, ns; uncached, excesses: of each call its prompt's
+    tokens and what it took above the floor, ns; noise: how far unloaded calls scatter around it.
+    Where few calls found the engine idle, the slope of a floor may hold what joining takes; the
+    shorter half of the prompts shows it all the same."""
     if not steps:
         return 0
-    step = median(steps)
-    if noise > SHARP * step:
+    step, middle = median(steps), median(uncached)
+    short = [above for above, u in zip(excesses, uncached, strict=True) if u <= middle]
+    return max(_edge(sorted(some), step, noise) for some in (excesses, short))
+
+
+def _edge(ordered: Sequence[float], step: float, noise: Ns) -> Ns:
+    """The excess, up to one step, below which hardly any call is that did not find the engine
+    idle; 0 where there is no such edge."""
+    nought = max(NOUGHT[0] * step, NOUGHT[1] * noise)
+    least, most = (share * step for share in BEFORE)
+    at, found = nought + least, 0.0
+    while at <= MOST * step:
+        since = max(nought, at - most)
+        first, edge, last = (bisect_left(ordered, ns) for ns in (since, at, at + step))
+        if edge - first + 1 <= EMPTY * (last - edge) * (at - since) / step:
+            found = at
+        at += step / GRID
+    if not found:
         return 0
-    between, beyond = (
-        sum(1 for excess in excesses if low * step <= excess < high * step)
-        for low, high in (BETWEEN, BEYOND)
-    )
-    return round(step) if beyond >= max(LEAST, CLEAR * between) else 0
+    joined = [excess for excess in ordered if found - least <= excess < found + step]
+    return round(min(quantile(joined, EDGE), step))

@@ -3,8 +3,10 @@
 The engine's interval A runs from the floor's anchor to the first token, transit taken off. A floor
 says what of it an idle engine would have taken; the rest is the excess, and it is of two kinds that
 one silence hides alike: waiting to be scheduled, and prompts or decodes of others that shared the
-steps of our prompt. The call's own first steps after its first token were shared with the same
-company, so what they took beyond an unloaded step is what every step of the prompt took beyond it.
+steps of our prompt. Where an engine plans ahead, the step already planned when we came is known
+to be of the second kind (see `ahead`). Of the rest, the call's own first steps after its first
+token tell how much company there was; what share of an excess is prefill at such a load in such
+company was measured in the lab (`SHARES`).
 """
 
 from collections.abc import Mapping
@@ -15,7 +17,7 @@ from typing import Literal
 from latscope.attribution.intervals import interval
 from latscope.attribution.observe import Observation
 from latscope.attribution.profile import Anchor, Floor, Profile, Residual
-from latscope.attribution.residuals import RESIDUALS
+from latscope.attribution.residuals import RESIDUALS, SHARES
 from latscope.units import Ns, clamp
 
 Dominant = Literal["queue", "prefill"]
@@ -57,13 +59,15 @@ class Estimate:
 class Point:
     """The estimate without its intervals; scale_ns: the measure its errors are counted in; pad_ns:
     how well the floor itself can be known at most; way_ns: what of the interval the way's jitter
-    took, neither queue nor prefill; group: whose errors they are like."""
+    took, neither queue nor prefill; joined_ns: what of the excess went by before a step planned
+    already; group: whose errors they are like."""
 
     anchor: Anchor
     total_ns: Ns
     way_ns: Ns
     prefill_ns: Ns
     front_ns: Ns
+    joined_ns: Ns
     excess_ns: Ns
     floor_ns: Ns
     scale_ns: Ns
@@ -76,11 +80,15 @@ class Point:
 
 
 def split(
-    row: Observation, profile: Profile, shipped: Mapping[str, Residual] = RESIDUALS
+    row: Observation,
+    profile: Profile,
+    shipped: Mapping[str, Residual] = RESIDUALS,
+    shares: Mapping[str, float] = SHARES,
 ) -> Estimate | None:
-    """Null when the profile has no floor, or the call no time from the floor's anchor. shipped: the
-    lab's residuals, for groups of which the endpoint has none of its own."""
-    point = point_of(row, profile)
+    """Null when the profile has no floor, the call no time from the floor's anchor, or its first
+    token was kept where others' are not. shipped: the lab's residuals, for groups of which the
+    endpoint has none of its own; shares: as `point_of` takes them."""
+    point = point_of(row, profile, shares)
     if point is None:
         return None
     total, tables = point.total_ns, (profile.residuals, shipped)
@@ -120,35 +128,47 @@ def _dominant(low: Ns, high: Ns, total: Ns) -> Dominant | None:
     return "queue" if 2 * high < total else None
 
 
-def point_of(row: Observation, profile: Profile) -> Point | None:
-    """The estimate alone: pure arithmetic on the observation and the profile."""
+def point_of(
+    row: Observation, profile: Profile, shares: Mapping[str, float] = SHARES
+) -> Point | None:
+    """The estimate alone: pure arithmetic on the observation and the profile. shares: by group,
+    what share of an excess is prefill; of a group not in it, what the call's first steps say."""
     floor = profile.floor
     total = None if floor is None else time_of(row, floor.anchor)
-    if floor is None or total is None:
+    if floor is None or total is None or (row.kept and one_by_one(profile)):
         return None
     least = floor.terms.at(row.uncached, row.cached)
     way = min(profile.jitter_ns, max(0, total - least))
     excess = max(0, total - least - way)
     front = front_of(profile, floor)
     joined = min(excess, floor.join_ns)
-    shared = _contention(row, profile, floor, excess - joined)
+    company = _contention(row, profile, floor, excess - joined)
+    group = _group(profile, floor, excess / max(1, least), company / max(1, excess))
+    share = shares.get(group)
+    shared = company if share is None else round(share * (excess - joined))
     return Point(
         anchor=floor.anchor,
         total_ns=total,
         prefill_ns=clamp(least - front + joined + shared, 0, total - way),
         way_ns=way,
         front_ns=min(front, total),
+        joined_ns=joined,
         excess_ns=excess,
         floor_ns=least,
         scale_ns=floor.noise_ns + profile.jitter_ns + least // 50 + min(excess, least),
         pad_ns=floor.noise_ns + profile.jitter_ns + least // 50,
-        group=_group(profile, floor, excess / max(1, least), shared / max(1, excess)),
+        group=group,
     )
 
 
 def time_of(row: Observation, anchor: Anchor) -> Ns | None:
     """The observation's time to the first token from the anchor."""
     return row.headers_ns if anchor == "headers" else row.sent_ns
+
+
+def one_by_one(profile: Profile) -> bool:
+    """Whether tokens of this endpoint come one at a time as a rule."""
+    return profile.step is not None and 2 * profile.step.n >= profile.n
 
 
 def front_of(profile: Profile, floor: Floor) -> Ns:

@@ -9,6 +9,7 @@ numpy and scipy are needed here and nowhere else; they are imported when a floor
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import exp
 
 from latscope.attribution.profile import Terms
@@ -68,14 +69,16 @@ def floor_terms(
     weights: Sequence[float],
     tau: float,
     chunk: int | None = None,
+    least: float = 0.0,
 ) -> Terms:
     """The floor of `values` (ns) over {1, u, u^2, cached} and, for prompts of several steps, the
     number of steps. chunk: tokens a step takes, 0 for prompts that are never cut, null: to be found
-    out, by what fits."""
-
+    out, by what fits. least: what the base is at least, ns."""
+    above = [value - least for value in values]
     if chunk is None:
-        chunk = _chunk(uncached, cached, values, weights, tau)
-    return _terms(uncached, cached, values, weights, tau, chunk)
+        chunk = _chunk(uncached, cached, above, weights, tau)
+    terms = _terms(uncached, cached, above, weights, tau, chunk)
+    return replace(terms, base_ns=terms.base_ns + least)
 
 
 def _chunk(

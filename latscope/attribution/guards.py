@@ -27,8 +27,13 @@ SLOPE = 0.35
 """By what share the halves' slopes may differ."""
 TREND = 0.4
 """Rank correlation of the excess with time beyond which it is going somewhere."""
+EVEN = -0.2
+"""Skewness of delays that are even but for chance: those of calls that joined steps planned ahead.
+"""
 STANDING = 4.0
 """Limits of scatter by which every late call may exceed the floor before a queue stands there."""
+NEAR_STEP, CROWDED = 0.05, 0.15
+"""A crowd of idle calls: such a share of all within so many steps of the floor."""
 MAD_TO_SIGMA = 1.4826
 SHARPEST: Ns = 50_000
 """Nothing repeats better than a stamp is sharp."""
@@ -68,8 +73,9 @@ def noise_of(residuals: Sequence[float], tau: float) -> Ns:
     return max(SHARPEST, round(whole if whole <= 4 * edge else edge))
 
 
-def guards_of(fit: Fit, noise: Ns) -> tuple[Guard, ...]:
-    """Every condition, in the order in which they are looked at."""
+def guards_of(fit: Fit, noise: Ns, join: Ns = 0) -> tuple[Guard, ...]:
+    """Every condition, in the order in which they are looked at. join: what of an excess joining a
+    busy engine takes (see `ahead`)."""
     residuals = fit.residuals
     return (
         _count(fit),
@@ -77,7 +83,7 @@ def guards_of(fit: Fit, noise: Ns) -> tuple[Guard, ...]:
         _idle(fit, residuals, noise),
         _trend(fit, residuals, noise),
         _slope(fit, noise),
-        _skewness(residuals, noise),
+        _skewness(residuals, noise, join),
         _modes(fit, residuals, noise),
     )
 
@@ -151,12 +157,19 @@ def _slope(fit: Fit, noise: Ns) -> Guard:
     return Guard(name="slope", passed=passed, detail=said)
 
 
-def _skewness(residuals: Sequence[float], noise: Ns) -> Guard:
-    low, middle, high = (quantile(residuals, share) for share in (0.05, 0.5, 0.95))
+def crowded(fit: Fit, noise: Ns) -> bool:
+    """Whether a crowd of idle calls lies at the floor, as sharp as they scatter."""
+    near = max(noise, NEAR_STEP * fit.step_ns)
+    return sum(1 for r in fit.residuals if abs(r) <= near) >= CROWDED * len(fit.times)
+
+
+def _skewness(residuals: Sequence[float], noise: Ns, join: Ns) -> Guard:
+    above = [r - min(max(r, 0.0), join) for r in residuals]
+    low, middle, high = (quantile(above, share) for share in (0.05, 0.5, 0.95))
     skew = (high + low - 2 * middle) / (high - low) if high > low else 0.0
     calm = high - low <= 6 * noise
     said = "hardly any call was delayed" if calm else f"skewness of the excess {skew:+.2f}"
-    passed = calm or skew > 0
+    passed = calm or skew > (EVEN if join else 0.0)
     return Guard(
         name="skewness",
         passed=passed,

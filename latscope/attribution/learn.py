@@ -10,7 +10,14 @@ from latscope.attribution.ahead import join_of
 from latscope.attribution.changes import newest_regime, quantile
 from latscope.attribution.excess import errors_of, time_of
 from latscope.attribution.fit import floor_terms, step_terms
-from latscope.attribution.guards import Fit, guards_of, noise_of, rank_correlation, scatter_limit
+from latscope.attribution.guards import (
+    Fit,
+    crowded,
+    guards_of,
+    noise_of,
+    rank_correlation,
+    scatter_limit,
+)
 from latscope.attribution.intervals import residuals
 from latscope.attribution.observe import Observation, observe
 from latscope.attribution.profile import (
@@ -39,6 +46,11 @@ LOWEST_TAU = 0.01
 APART = 50
 """Below so many calls, one of them moves the floor: it is then judged by a floor without it."""
 FOLDS = 10
+STEP = 0.9
+"""Of an unloaded decode step, what any first token takes at least: a prompt's step reads the same
+weights. A little less than all, for steps that are not measured better."""
+BLUR = 0.1
+"""In how many steps a floor without a crowd of idle calls is blurred."""
 Key = tuple[str, str, str]
 
 
@@ -61,10 +73,17 @@ def learn_from(observations: Iterable[Observation]) -> Profile:
     rows = [row for row in rows if row.at_s >= rows[-1].at_s - WINDOW_S][-NEWEST:]
     policy = header_policy(rows)
     anchor: Anchor = "headers" if policy == "early" else "sent"
-    timed = [row for row in rows if time_of(row, anchor) is not None]
+    timed = _on_time([row for row in rows if time_of(row, anchor) is not None])
     step = _step_floor(timed)
     fit, used = _newest(timed, anchor, step)
     return _profile(key, policy, anchor, rows[-1].at_s, timed, used, fit, step)
+
+
+def _on_time(rows: Sequence[Observation]) -> Sequence[Observation]:
+    """Those whose first token came by itself, where tokens come one at a time as a rule."""
+    if 2 * sum(1 for row in rows if row.step_ns) < len(rows):
+        return rows
+    return [row for row in rows if not row.kept]
 
 
 def learn_apart(observations: Sequence[Observation]) -> list[Profile | None]:
@@ -149,13 +168,13 @@ def _fit(rows: Sequence[Observation], anchor: Anchor, step: float, chunk: int | 
     ]
     if not left or len(done) == len(rows):
         return fit
-    terms = _terms([*done, *left], anchor, fit.terms.chunk_tokens)
+    terms = _terms([*done, *left], anchor, step, fit.terms.chunk_tokens)
     return replace(fit, terms=terms)
 
 
 def _fit_of(rows: Sequence[Observation], anchor: Anchor, step: float, chunk: int | None) -> Fit:
     return Fit(
-        terms=_terms(rows, anchor, chunk),
+        terms=_terms(rows, anchor, step, chunk),
         tau=tau_of(len(rows)),
         uncached=[row.uncached for row in rows],
         cached=[row.cached for row in rows],
@@ -164,7 +183,7 @@ def _fit_of(rows: Sequence[Observation], anchor: Anchor, step: float, chunk: int
     )
 
 
-def _terms(rows: Sequence[Observation], anchor: Anchor, chunk: int | None) -> Terms:
+def _terms(rows: Sequence[Observation], anchor: Anchor, step: float, chunk: int | None) -> Terms:
     return floor_terms(
         [row.uncached for row in rows],
         [row.cached for row in rows],
@@ -172,6 +191,7 @@ def _terms(rows: Sequence[Observation], anchor: Anchor, chunk: int | None) -> Te
         [row.weight for row in rows],
         tau_of(len(rows)),
         chunk,
+        least=STEP * step,
     )
 
 
@@ -192,7 +212,9 @@ def _newest(
     middle = len(kept) // 2
     if middle >= 8:
         chunk = fit.terms.chunk_tokens
-        first, second = (_terms(half, anchor, chunk) for half in (kept[:middle], kept[middle:]))
+        first, second = (
+            _terms(half, anchor, unloaded, chunk) for half in (kept[:middle], kept[middle:])
+        )
         fit = replace(fit, halves=(first, second))
     return fit, used
 
@@ -236,15 +258,16 @@ def _profile(
     step: StepFloor | None,
 ) -> Profile:
     noise = noise_of(fit.residuals, fit.tau)
-    guards = _told(guards_of(fit, noise), rows, used)
+    join = join_of(_steps(used), fit.uncached, fit.residuals, noise)
+    guards = _told(guards_of(fit, noise, join), rows, used)
     failed = next((guard for guard in guards if not guard.passed), None)
     floor = Floor(
         terms=fit.terms,
         anchor=anchor,
         n=len(used),
-        noise_ns=noise,
+        noise_ns=_blur(fit, noise),
         tokens=(min(fit.uncached), max(fit.uncached)),
-        join_ns=join_of(used, fit.residuals, noise),
+        join_ns=join,
     )
     chunks = [row.tokens_per_chunk for row in used if row.tokens_per_chunk is not None]
     spread = [row.jitter2 for row in used if row.jitter2 is not None]
@@ -286,6 +309,17 @@ def _told(
     if left:
         said += f", {left} left before their first token"
     return (replace(count, detail=said), *others)
+
+
+def _blur(fit: Fit, noise: Ns) -> Ns:
+    """How well the floor is known: as its idle calls scatter, where there is a crowd of them. Where
+    nearly every call found company, the quickest had some, too, and waited a part of a step."""
+    return noise if crowded(fit, noise) else max(noise, round(BLUR * fit.step_ns))
+
+
+def _steps(rows: Sequence[Observation]) -> list[float]:
+    """The engine's steps: a call's time a token, for as many tokens as one step makes."""
+    return [row.step_ns * max(1.0, row.tokens_per_chunk or 1.0) for row in rows if row.step_ns]
 
 
 def _excess(fit: Fit) -> tuple[Ns, Ns]:

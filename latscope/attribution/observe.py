@@ -54,6 +54,9 @@ class Observation:
     `jitter2`. Of one call alone it may come out negative: only many tell."""
     server: str | None = None
     """Product token of the Server header, lower case."""
+    kept: bool = False
+    """The first token came together with later ones: something had kept it, nobody knows how long.
+    """
 
 
 def observe(
@@ -103,6 +106,7 @@ def observe(
         early_ns=early,
         jitter2=jitter2([after.at - before.at for before, after in pairwise(steps.bursts)]),
         server=t.path.server,
+        kept=bool(steps.bursts) and steps.bursts[0].events > TOGETHER,
     )
 
 
@@ -117,6 +121,8 @@ def _teaches(recording: Recording, t: Timeline) -> bool:
     return whole and not t.hidden_reasoning and not kept
 
 
+TOGETHER = 2
+"""Token events in the first read up to which the first token was on time, give or take a step."""
 ORDINARY = 1.6
 """Gaps up to so many times the median are ordinary steps."""
 LEAST_GAPS = 12

@@ -59,6 +59,8 @@ def _failed(exchange: Exchange, until: Ns) -> list[Piece]:
     client slept beyond it (or without being asked) the client's."""
     pool = exchange.phases[0]
     segments, part = FAILED[exchange.outcome]
+    if exchange.unseen and "network" in segments:
+        segments = (*segments, "client")
     why = f"status {exchange.status}" if exchange.status else exchange.error_type or "no response"
     sleep = until - exchange.end_ns
     wish = sleep if exchange.outcome == "redirect" else exchange.retry_after_ns or 0

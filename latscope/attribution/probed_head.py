@@ -33,7 +33,9 @@ def header_policy(arms: Arms) -> HeaderPolicy:
         return "token"
     if not long or late < LONG_BEFORE or grows > TOGETHER:
         return "unknown"
-    return _under_load(arms) or SIGNATURES.get(calls[0].engine, "early")
+    known = SIGNATURES.get(calls[0].engine)
+    # While slots are free, a head that waits for one looks early: the source knows better.
+    return "slot" if known == "slot" else _under_load(arms) or known or "early"
 
 
 def _growth(arms: Arms) -> float:

@@ -40,5 +40,6 @@ def _refused(w: Window, status: int) -> list[Piece]:
         part = "rate_limit" if status in RATE_LIMITED else "failed_attempt"
         rest = own("queue", part, ns - late, evidence, at=w.start)
         return drop_empty([rest, unsplit(w, late, {"queue", "client"}, LATE)])
-    rest = unsplit(w, ns - late, {"queue", "network"}, evidence, at=w.start)
+    who = {"queue", "network"} | ({"client"} if w.timeline.answer.unseen else set())
+    rest = unsplit(w, ns - late, who, evidence, at=w.start)
     return drop_empty([rest, unsplit(w, late, {"queue", "network", "client"}, LATE)])

@@ -92,6 +92,8 @@ def _silence_candidates(w: Window) -> tuple[set[str], set[str]]:
     broke = t.first_token is None and t.verdict in ("cut", "error")
     if not hop_free(w) or broke or t.answer.sent_ns is None:
         base.add("network")
+    if t.answer.unseen:
+        base.add("client")  # waiting for a free connection is not told from waiting for the server
     wide = base | {"network"}
     if not w.to_first or hidden_tokens(w) != 0:
         wide.add("decode")

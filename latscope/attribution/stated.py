@@ -104,6 +104,8 @@ def _lead(w: Window, ns: Ns) -> list[Piece]:
         candidates.add("prefill")
     if not w.figures.tells("decode") and may_hide_decode(w):
         candidates.add("decode")
+    if w.timeline.answer.unseen:
+        candidates.add("client")
     transit = transit_of(w, ns)
     held = clamp(_late(w), 0, ns - transit)
     rest = ns - transit - held

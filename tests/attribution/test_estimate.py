@@ -10,6 +10,7 @@ from latscope.attribution.excess import point_of
 from latscope.attribution.model import Segment
 from latscope.attribution.observe import observe
 from latscope.attribution.profile import Floor, Profile, Residual, StepFloor, Terms
+from latscope.attribution.residuals import SHARES
 from latscope.attribution.shares import dominant, segment_shares
 from latscope.recording import Recording
 from latscope.units import MS
@@ -169,13 +170,17 @@ def own(found: Attribution, name: Segment) -> float:
 
 
 def test_a_profile_splits_what_one_call_cannot() -> None:
-    """A floor of 10 + 0.1 a token: 1,000 tokens take 110 ms idle; 400 ms were waited."""
-    bare = attributed(call())
+    """A floor of 10 + 0.1 a token: 1,000 tokens take 110 ms idle; 700 ms went by. Of the other 590
+    the lab's share for such calls is prefill, the rest was waited."""
+    late = call(start=703.0)
+    bare = attributed(late)
     assert bare.unsplit
     assert (own(bare, "queue"), own(bare, "prefill")) == (0, 0)
-    found = attributed(call(), profile=calibrated(profile(), call()))
-    assert own(found, "prefill") == pytest.approx(110, abs=2)
-    assert own(found, "queue") == pytest.approx(290, abs=3)
+    found = attributed(late, profile=calibrated(profile(), late))
+    contended = 590 * SHARES["inferred/sent/queued/alone"]
+    assert 0 < contended < 200
+    assert own(found, "prefill") == pytest.approx(110 + contended, abs=2)
+    assert own(found, "queue") == pytest.approx(590 - contended, abs=3)
     assert found.segment("prefill").bounds_ns == bare.segment("prefill").bounds_ns
     assert found.segment("prefill").provenance == "inferred"
     assert found.profile == "inferred from 240 calls"
@@ -183,7 +188,7 @@ def test_a_profile_splits_what_one_call_cannot() -> None:
     excess = found.load_excess
     assert excess is not None
     assert ms(excess.floor_ns) == 110
-    assert ms(excess.ns) == pytest.approx(290, abs=1)
+    assert ms(excess.ns) == pytest.approx(590, abs=1)
 
 
 def test_the_servers_own_figures_outrank_a_profile_but_the_excess_is_told() -> None:

@@ -37,7 +37,7 @@ TABLE = {
 
 
 def test_what_an_idle_engine_takes_is_prefill() -> None:
-    one = split(row(0, 500, 28 * MS), PROFILE, TABLE)
+    one = split(row(0, 500, 28 * MS), PROFILE, TABLE, {})
     assert one is not None
     assert (one.total_ns, one.floor_ns, one.excess_ns) == (28 * MS, 28 * MS, 0)
     assert (one.prefill_ns, one.waiting_ns, one.front_ns) == (28 * MS, 0, 0)
@@ -48,7 +48,7 @@ def test_what_an_idle_engine_takes_is_prefill() -> None:
 
 
 def test_quiet_steps_after_the_first_token_make_the_excess_waiting() -> None:
-    one = split(row(0, 500, 128 * MS, step=8 * MS), PROFILE, TABLE)
+    one = split(row(0, 500, 128 * MS, step=8 * MS), PROFILE, TABLE, {})
     assert one is not None
     assert (one.prefill_ns, one.waiting_ns, one.excess_ns) == (28 * MS, 100 * MS, 100 * MS)
     assert one.dominant == "queue"
@@ -58,29 +58,29 @@ def test_quiet_steps_after_the_first_token_make_the_excess_waiting() -> None:
 
 def test_slow_steps_after_it_were_slow_before_it_too_every_one() -> None:
     """2,500 tokens are three steps; each took 5 ms more for its company."""
-    one = split(row(0, 2500, 224 * MS, step=8 * MS, early=13 * MS), PROFILE, TABLE)
+    one = split(row(0, 2500, 224 * MS, step=8 * MS, early=13 * MS), PROFILE, TABLE, {})
     assert one is not None
     assert one.floor_ns == 124 * MS
     assert one.prefill_ns == 139 * MS
     assert one.waiting_ns == 85 * MS
-    assert one.group == "inferred/sent/busy/some" or one.group == "inferred/sent/busy/alone"
+    assert one.group == "inferred/sent/busy/alone"
 
 
 def test_company_costs_no_more_than_the_excess() -> None:
-    one = split(row(0, 500, 33 * MS, step=8 * MS, early=90 * MS), PROFILE, TABLE)
+    one = split(row(0, 500, 33 * MS, step=8 * MS, early=90 * MS), PROFILE, TABLE, {})
     assert one is not None
     assert (one.prefill_ns, one.waiting_ns) == (33 * MS, 0)
     assert one.group == "inferred/sent/light/much"
 
 
 def test_near_halves_have_no_dominant_segment() -> None:
-    one = split(row(0, 500, 57 * MS), PROFILE, TABLE)
+    one = split(row(0, 500, 57 * MS), PROFILE, TABLE, {})
     assert one is not None
     assert one.dominant is None
 
 
 def test_a_call_quicker_than_the_floor() -> None:
-    one = split(row(0, 500, 20 * MS), PROFILE, TABLE)
+    one = split(row(0, 500, 20 * MS), PROFILE, TABLE, {})
     assert one is not None
     assert (one.prefill_ns, one.waiting_ns, one.excess_ns) == (20 * MS, 0, 0)
 
@@ -91,11 +91,11 @@ def test_what_the_base_holds_beyond_steps_is_the_front_end() -> None:
     probed = replace(learnt, provenance="probed")
     headed = replace(learnt, floor=replace(heavy, anchor="headers"))
     for profile, front in ((learnt, 14 * MS), (probed, 22 * MS), (headed, 0)):
-        one = split(row(0, 500, 50 * MS), profile, TABLE)
+        one = split(row(0, 500, 50 * MS), profile, TABLE, {})
         assert one is not None
         assert (one.front_ns, one.waiting_ns) == (front, front)
         assert one.prefill_ns == one.total_ns - front
-    unknown = split(row(0, 500, 50 * MS), replace(learnt, step=None), TABLE)
+    unknown = split(row(0, 500, 50 * MS), replace(learnt, step=None), TABLE, {})
     assert unknown is not None
     assert (unknown.front_ns, unknown.prefill_ns) == (0, 50 * MS)
 
@@ -103,9 +103,19 @@ def test_what_the_base_holds_beyond_steps_is_the_front_end() -> None:
 @pytest.mark.parametrize("anchor", ["sent", "headers"])
 def test_the_anchor_says_from_where(anchor: Anchor) -> None:
     profile = replace(PROFILE, floor=replace(FLOOR, anchor=anchor))
-    one = split(row(0, 500, 90 * MS, head=20 * MS), profile, TABLE)
+    one = split(row(0, 500, 90 * MS, head=20 * MS), profile, TABLE, {})
     assert one is not None
     assert one.total_ns == (90 if anchor == "sent" else 70) * MS
+
+
+def test_a_first_token_that_was_kept_says_nothing_where_others_are_not() -> None:
+    kept = row(0, 500, 128 * MS, kept=True)
+    assert point_of(kept, PROFILE) is None
+    assert split(kept, PROFILE) is None
+    assert PROFILE.step is not None
+    seldom = replace(PROFILE, step=replace(PROFILE.step, n=PROFILE.n // 2 - 1))
+    for usual in (seldom, replace(PROFILE, step=None)):
+        assert point_of(kept, usual) is not None
 
 
 def test_without_floor_or_time_there_is_nothing() -> None:
@@ -133,7 +143,7 @@ def test_intervals_lie_in_the_trivial_bound_around_their_estimates() -> None:
 
 def test_an_endpoints_own_residuals_come_first() -> None:
     own = {"prefill/inferred/sent/queued/alone": Residual(low=-0.5, high=0.0, n=60)}
-    one = split(row(0, 500, 128 * MS), replace(PROFILE, residuals=own), TABLE)
+    one = split(row(0, 500, 128 * MS), replace(PROFILE, residuals=own), TABLE, {})
     assert one is not None
     assert one.calibrated
     scale = MS + 28 * MS // 50 + 28 * MS
@@ -146,7 +156,7 @@ def test_no_interval_is_narrower_than_the_floor_is_known() -> None:
         f"{quantity}/any": Residual(low=0.0, high=0.0, n=500)
         for quantity in ("prefill", "queue", "excess", "lean")
     }
-    one = split(row(0, 500, 128 * MS), PROFILE, sharp)
+    one = split(row(0, 500, 128 * MS), PROFILE, sharp, {})
     assert one is not None
     pad = MS + 28 * MS // 50
     assert (one.prefill_low_ns, one.prefill_high_ns) == (28 * MS - pad, 28 * MS + pad)
@@ -154,11 +164,50 @@ def test_no_interval_is_narrower_than_the_floor_is_known() -> None:
     assert (one.excess_low_ns, one.excess_high_ns) == (100 * MS - pad, 100 * MS + pad)
 
 
+def test_a_share_of_the_excess_is_prefill_as_the_lab_found() -> None:
+    """100 ms over the floor at such a load, in such company."""
+    quiet = row(0, 500, 128 * MS, step=8 * MS)
+    for share, prefill in ((0.0, 28), (0.25, 53), (1.0, 128)):
+        one = split(quiet, PROFILE, TABLE, {"inferred/sent/queued/alone": share})
+        assert one is not None
+        assert (one.prefill_ns, one.waiting_ns) == (prefill * MS, (128 - prefill) * MS)
+    other = split(quiet, PROFILE, TABLE, {"inferred/sent/queued/much": 0.5})
+    assert other is not None
+    assert other.prefill_ns == 28 * MS
+
+
+AHEAD = replace(PROFILE, floor=replace(FLOOR, join_ns=8 * MS))
+
+
+@pytest.mark.parametrize(
+    ("over", "joined", "prefill"), [(0, 0, 28), (5, 5, 33), (8, 8, 36), (108, 8, 61)]
+)
+def test_a_step_planned_before_ours_is_prefill(over: int, joined: int, prefill: int) -> None:
+    """What is over that is shared as ever, a quarter here."""
+    shares = {f"inferred/sent/{load}/alone/ahead": 0.25 for load in ("light", "queued")}
+    late = row(0, 500, (28 + over) * MS)
+    point = point_of(late, AHEAD, shares)
+    assert point is not None
+    assert (point.joined_ns, point.prefill_ns) == (joined * MS, prefill * MS)
+    assert point.group.endswith("/alone/ahead")
+
+
+def test_where_joining_shows_the_floor_is_an_idle_engines_one_step() -> None:
+    """Of a base of 30 ms all but one step is front end; where nothing shows it, all but two."""
+    heavy = replace(FLOOR, terms=Terms(base_ns=30.0 * MS, linear_ns=40.0 * US))
+    for join, front in ((0, 14 * MS), (8 * MS, 22 * MS)):
+        profile = replace(PROFILE, floor=replace(heavy, join_ns=join))
+        point = point_of(row(0, 500, 50 * MS), profile, {})
+        assert point is not None
+        assert point.front_ns == front
+
+
 def test_errors_are_counted_in_the_estimates_scale() -> None:
     told = row(0, 500, 128 * MS, step=8 * MS, queue_ns=90 * MS, prefill_ns=38 * MS)
     point = point_of(told, PROFILE)
     assert point is not None
     found = errors_of(told, PROFILE)
-    assert found[f"prefill/{point.group}"] == pytest.approx(10 * MS / point.scale_ns)
-    assert found[f"queue/{point.group}"] == pytest.approx(-10 * MS / point.scale_ns)
+    above = 38 * MS - point.prefill_ns
+    assert found[f"prefill/{point.group}"] == pytest.approx(above / point.scale_ns)
+    assert found[f"queue/{point.group}"] == pytest.approx(-above / point.scale_ns)
     assert errors_of(replace(told, queue_ns=None), PROFILE) == {}

@@ -101,3 +101,14 @@ def test_without_numpy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(MissingExtra, match=r"latscope\[analysis\]"):
         quantile_line([[1.0]], [1.0], [1.0], 0.5)
+
+
+def test_no_base_below_what_a_step_takes() -> None:
+    """Where short prompts were seldom alone, the line would rather be steep."""
+    prompts = list(range(200, 3200, 10))
+    times = [12e6 + 50e3 * u if u > 1000 else 40e3 * u for u in prompts]
+    loose = floor_terms(prompts, [0] * 300, times, [1.0] * 300, 0.05)
+    assert loose.base_ns < 1e6
+    held = floor_terms(prompts, [0] * 300, times, [1.0] * 300, 0.05, least=10e6)
+    assert held.base_ns >= 10e6
+    assert held.linear_ns <= loose.linear_ns

@@ -8,7 +8,7 @@ from benchmarks.half_a import WORLDS, known_calls
 from latscope.attribution.intervals import LEVELS, interval, outer, residuals
 from latscope.attribution.observe import observe
 from latscope.attribution.profile import Residual
-from latscope.attribution.residuals import RESIDUALS
+from latscope.attribution.residuals import RESIDUALS, SHARES
 from latscope.sim.fleet.arrivals import drawn
 from latscope.sim.fleet.engine import simulate
 from latscope.sim.fleet.recordings import Path, recordings, sampled
@@ -62,6 +62,8 @@ def test_the_shipped_residuals_name_known_quantities_and_enclose_zero_error() ->
         assert one.low <= one.high, name
         assert one.n >= 200, name
     assert all(f"{quantity}/any" in RESIDUALS for quantity in LEVELS)
+    assert all(f"prefill/{group}" in RESIDUALS for group in SHARES)
+    assert all(0 <= share <= 1 for share in SHARES.values())
 
 
 def test_the_lab_observes_what_its_recordings_show() -> None:

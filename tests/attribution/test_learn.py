@@ -50,6 +50,21 @@ def test_a_profile_of_traffic() -> None:
     assert profile.residuals == {}
 
 
+def test_calls_whose_first_token_was_kept_are_left_out_where_most_were_not() -> None:
+    """Something held their answers back; on an endpoint where all come so, they are what it is."""
+    held = [replace(one, kept=True, step_ns=None, early_ns=None) for one in rows(90, seed=2)]
+    assert learn_from([*rows(), *held]).n == 200
+    assert learn_from([*rows(80), *held]).n == 170
+
+
+def test_a_floor_without_a_crowd_of_idle_calls_is_blurred() -> None:
+    """By a tenth of a step: even the quickest calls waited a little."""
+    sharp, blurred = (learn_from(rows(600, idle=idle, delay=4 * MS)) for idle in (0.4, 0.02))
+    assert sharp.floor is not None
+    assert blurred.floor is not None
+    assert sharp.floor.noise_ns < 0.1 * STEP <= blurred.floor.noise_ns * 1.01
+
+
 def test_calls_become_a_profile() -> None:
     calls = []
     for n in range(40):
@@ -212,6 +227,26 @@ def test_each_guard_says_what_it_found() -> None:
     passed, said = verdicts(fit(early, prompts))["skewness"]
     assert not passed
     assert "pile up" in said
+
+
+def test_a_step_planned_ahead_makes_no_skew() -> None:
+    """One call in five found nobody, the others a step that was planned and a part of another."""
+    dice = Random(2)
+    prompts = [round(dice.uniform(50, 2000)) for _ in range(90)]
+    joined = [0.0 if dice.random() < 0.2 else STEP * dice.uniform(1, 2) for _ in prompts]
+    one = fit([floor(u) + late for u, late in zip(prompts, joined, strict=True)], prompts)
+    noise = noise_of(one.residuals, one.tau)
+
+    def skewness(of: Fit, join: float) -> bool:
+        found = guards_of(of, noise, round(join))
+        return next(guard.passed for guard in found if guard.name == "skewness")
+
+    assert not skewness(one, 0)
+    assert skewness(one, STEP)
+    even = [0.0 if late == 0 else STEP + STEP * ((late - STEP) / STEP) ** 0.5 for late in joined]
+    most = fit([floor(u) + late for u, late in zip(prompts, even, strict=True)], prompts)
+    assert skewness(most, STEP)
+    assert not skewness(most, 0.8 * STEP)
 
 
 def test_calls_that_hardly_differ_need_no_tail() -> None:

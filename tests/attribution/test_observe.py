@@ -30,6 +30,15 @@ def test_times_count_from_the_last_byte_and_the_head_with_transit_off() -> None:
     assert not row.censored
 
 
+@pytest.mark.parametrize(("together", "kept"), [(1, False), (2, False), (3, True)])
+def test_a_first_token_that_came_with_others_was_kept(together: int, kept: bool) -> None:
+    chunks = [*tokens(together, start=50, step=0), *tokens(9, start=60, step=10)]
+    said = finish() + usage(9 + together, prompt=9) + DONE
+    row = observe(stream([*chunks, (160.0, said)]))
+    assert row is not None
+    assert row.kept is kept
+
+
 def test_early_steps_are_the_first_two_after_the_first_token() -> None:
     chunks = [*tokens(1, start=50, step=1), *tokens(12, start=80, step=10)]
     row = observe(stream([*chunks, (220.0, finish() + usage(13, prompt=9) + DONE)]))

@@ -281,6 +281,7 @@ def test_four_pairs_are_counted_and_refused() -> None:
         (World(head="early"), True, "early"),
         (World(head="slot"), True, "slot"),
         (World(head="early", engine="llama.cpp"), False, "slot"),
+        (World(head="early", engine="llama.cpp"), True, "slot"),  # its slots were all free
         (World(head="early", engine="vllm"), False, "early"),
     ],
 )
@@ -291,11 +292,11 @@ def test_the_head_is_told_by_length_load_or_name(world: World, loaded: bool, pol
 
 
 def test_a_crowd_that_did_not_wait_shows_nothing() -> None:
-    world = World(head="slot", engine="llama.cpp")
+    world = World(head="slot", engine="vllm")
     samples = run(world)
-    assert header_policy(arms_of(samples + crowd(world, samples, slots=8))) == "slot"
+    assert header_policy(arms_of(samples + crowd(world, samples, slots=8))) == "early"
     alone = [one for one in samples if one.arm != "middle"]
-    assert header_policy(arms_of(alone + crowd(world, samples))) == "slot"
+    assert header_policy(arms_of(alone + crowd(world, samples))) == "early"
 
 
 def test_a_wait_split_around_the_head_says_neither() -> None:

@@ -48,6 +48,11 @@ def test_modes(host: str, server: str | None, expected: Mode) -> None:
     [
         ("api.openai.com", None, None, "openai"),
         ("x.openai.azure.com", None, None, "azure.ai.openai"),
+        ("us-east5-aiplatform.googleapis.com", None, None, "gcp.vertex_ai"),
+        ("generativelanguage.googleapis.com", None, None, "gcp.gemini"),
+        ("bedrock-runtime.eu-west-1.amazonaws.com", None, None, "aws.bedrock"),
+        ("bedrock-mantle.eu-west-1.api.aws", None, None, "aws.bedrock"),
+        ("r.services.ai.azure.com", None, None, "azure.ai.inference"),
         ("evilapi.openai.com.example", None, None, None),
         ("notapi.openai.com", None, None, None),
         ("127.0.0.1", "vllm-0.32.0-17ca99a3", "uvicorn", "vllm"),
