@@ -39,6 +39,10 @@ WORDS = {
 @click.option(
     "--spans", "span_files", multiple=True, metavar="FILE", type=str, help="Spans; repeatable."
 )
+@click.option(
+    "--listen", metavar="HOST:PORT", help="Take spans over OTLP/HTTP first, until Ctrl-C."
+)
+@click.option("--for", "for_", metavar="TIME", help="End --listen after so long: 30s, 5m.")
 @click.option("--metrics", metavar="URL", type=str, help="A Prometheus, asked for the calls' time.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Instead of stdout."
@@ -47,6 +51,8 @@ WORDS = {
 def join_command(
     files: tuple[str, ...],
     span_files: tuple[str, ...],
+    listen: str | None,
+    for_: str | None,
     metrics: str | None,
     output: Path | None,
     as_json: bool,
@@ -55,26 +61,33 @@ def join_command(
 
     \b
       latscope join calls.jsonl --spans traces.json -o joined.jsonl
+      latscope join calls.jsonl --listen 127.0.0.1:4318 -o joined.jsonl
       latscope explain joined.jsonl
 
     Spans are OTLP JSON as a collector's file exporter writes it, or what the API of Jaeger or Tempo
     gives. A call is found by its parent span, through further spans, by the id of its answer or
     request, or as the only one of its trace at that time; what fits twice is left out and counted.
+    --listen takes spans as servers and collectors send them (OTLP/HTTP, at /v1/traces), then reads
+    FILE... and joins; whoever reaches the address can send.
     --metrics asks a Prometheus (http://host:9090) what the servers stated from 5 s before the first
     call to 5 s after the last, and adds it behind the recordings as lines of latscope.series/1.
     With -o the account is the result, on stdout; else the recordings are, and it goes to stderr.
     """
     from latscope.documents import spans as documents
 
-    if not span_files and metrics is None:
+    if not span_files and listen is None and metrics is None:
         raise UsageError(
-            "join needs spans or metrics: --spans FILE (OTLP, Jaeger or Tempo JSON), --metrics URL"
+            "join needs spans or metrics: --spans FILE (OTLP, Jaeger or Tempo JSON),"
+            " --listen HOST:PORT, --metrics URL"
         )
+    if for_ is not None and listen is None:
+        raise UsageError("--for says how long --listen HOST:PORT goes on")
     if [*files, *span_files].count("-") > 1:
         raise UsageError("- (stdin) can be read only once")
     told = Told()
+    came = [] if listen is None else _listened(listen, for_)
     with documents.sources(files) as sources:
-        found = read_spans(span_files, told)
+        found = [*read_spans(span_files, told), *came]
         keys = _keys(sources, told)
         joined = documents.joins(keys, found)
         series = [] if metrics is None else read_series(metrics, keys)
@@ -87,11 +100,18 @@ def join_command(
                     out.write(line)
             out.writelines(new)
     told.say()
-    said = [*account(joined.summary)] if span_files else []
+    said = [*account(joined.summary)] if span_files or came else []
     if metrics is not None:
         said.append(f"{counted(len(series), 'line')} of series from the Prometheus")
     _account(said, to_mapping(joined.summary, told, len(series)), output, as_json)
     return 0
+
+
+def _listened(listen: str, for_: str | None) -> list[ServerSpan]:
+    from latscope.cli import receiving
+
+    for_s = receiving.seconds(for_, "--for")
+    return receiving.listened(receiving.receiver_at(listen, "--listen"), for_s, Progress())
 
 
 def _keys(sources: Sequence["Source"], told: "Told") -> list[Call]:

@@ -34,6 +34,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
         "one waterfall a user action: its calls, and the time outside them",
     ),
     "join": ("latscope.cli.join", "join_command", "server spans joined to recorded calls"),
+    "export": (
+        "latscope.cli.export",
+        "export_command",
+        "recorded calls to a collector, as traces and metrics",
+    ),
     "run": ("latscope.cli.run", "run_command", "record a program's calls without changing it"),
     "kv": ("latscope.cli.kv", "kv_command", "memory of the KV cache, and what fits"),
     "claims": (

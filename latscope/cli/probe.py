@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,8 +27,12 @@ from latscope.probe.requests import Ask
 from latscope.probe.rtt import RttProbe
 from latscope.probe.run import Load, Result, models, run
 from latscope.probe.trouble import offered
+from latscope.recording import ServerSpan
 from latscope.report.figures import counted, duration
 from latscope.timeline.build import path_of
+
+if TYPE_CHECKING:
+    from latscope.cli.receiving import Held
 
 
 @click.command("probe", short_help="send calls to an endpoint and split them")
@@ -62,6 +66,11 @@ from latscope.timeline.build import path_of
     "--metrics", metavar="URL", help="Read the server's Prometheus page beside the calls."
 )
 @click.option(
+    "--receive-spans",
+    metavar="HOST:PORT",
+    help="Take the server's spans (OTLP/HTTP); calls are shown joined, at the end.",
+)
+@click.option(
     "--profile",
     "profile_files",
     multiple=True,
@@ -84,6 +93,7 @@ def probe_command(target: str, as_json: bool, save: Path | None, **given: Any) -
     _check(given)
     prompt = prompts_of(given)
     load = load_of(given)
+    held = _held(given["receive_spans"])
     session = _Session(
         ask=ask,
         second=second,
@@ -93,10 +103,12 @@ def probe_command(target: str, as_json: bool, save: Path | None, **given: Any) -
         sink=open_sink(save),
         as_json=as_json,
         compare_out=_writable(given["compare_out"]),
+        held=held,
     )
     try:
         asyncio.run(_run(session, prompt, rtt=not given["no_rtt_probe"], metrics=given["metrics"]))
     except KeyboardInterrupt:
+        session.release()
         session.report()
         say("interrupted; what was learned is shown")
         return 130
@@ -116,6 +128,14 @@ def _check(given: Mapping[str, Any]) -> None:
         raise UsageError("--against sends one call at a time: leave out --rate and --concurrency")
     if given["second"] and given["metrics"]:
         raise UsageError("--metrics reads one server's page: leave it out, or --against")
+
+
+def _held(address: str | None) -> "Held | None":
+    from latscope.cli import receiving
+
+    if address is None:
+        return None
+    return receiving.Held(receiver=receiving.receiver_at(address, "--receive-spans"))
 
 
 def _writable(path: Path | None) -> Path | None:
@@ -142,6 +162,8 @@ class _Session:
     sink: JSONLSink | None
     as_json: bool
     compare_out: Path | None
+    held: "Held | None" = None
+    """Keeps calls back until their server's spans have come; null: each is shown as it ends."""
     calls: list[Attribution] = field(default_factory=list)
     sides: list[against.Side] = field(default_factory=list)
     warm_ups: list[Outcome] = field(default_factory=list)
@@ -155,7 +177,21 @@ class _Session:
     progress: Progress = field(default_factory=Progress)
 
     def take(self, result: Result) -> None:
-        found = outcome(result, self.load.timeout_s, self.history.profile_of)
+        if self.held is None:
+            self._take(result, ())
+            return
+        self.held.results.append(result)
+        self.progress.step(result.number, self.load.calls, self.noun)
+
+    def release(self) -> None:
+        """Takes the calls that were kept back, with the spans that came."""
+        if self.held is not None and self.held.results:
+            self.progress.end()
+            for result, spans in self.held.joined():
+                self._take(result, spans)
+
+    def _take(self, result: Result, spans: tuple[ServerSpan, ...]) -> None:
+        found = outcome(result, self.load.timeout_s, self.history.profile_of, spans)
         if found.lost_model:
             self.lost_model = result.ask
         if found.recording is not None and self.sink is not None:
@@ -275,6 +311,8 @@ async def _run(
     session: _Session, prompt: Callable[[int], str], *, rtt: bool, metrics: str | None
 ) -> None:
     with ExitStack() as stack:
+        if session.held is not None:
+            stack.enter_context(session.held.receiver)  # before anything is paid for
         scraper = Scraper(metrics) if metrics else None
         if scraper is not None:
             stack.callback(session.keep_series, scraper)
@@ -285,8 +323,16 @@ async def _run(
             await _run_pairs(session, session.second, prompt, beside)
         else:
             await _run_alone(session, prompt, beside, scraper)
+        await _released(session)
     if session.lost_model is not None:
         session.offered = offered(await models(session.lost_model), session.lost_model.model)
+
+
+async def _released(session: _Session) -> None:
+    if session.held is not None and session.held.results:
+        session.progress.reached("waiting for the server's spans")
+        await session.held.come()
+        session.release()
 
 
 async def _run_pairs(
@@ -328,6 +374,7 @@ async def _run_alone(
         ready=ready,
     )
     if scraper is not None:
+        await _released(session)  # whether a call completed is known then
         after = await asyncio.to_thread(scraper.settled, before, session.completed)
         session.hear(scraper, before, after)
 

@@ -93,6 +93,7 @@ def load_of(given: Mapping[str, Any]) -> Load:
         concurrency=given["concurrency"],
         rate=given["rate"],
         timeout_s=given["timeout"],
+        traced=given["receive_spans"] is not None,
     )
 
 

@@ -13,6 +13,9 @@ import click
 import latscope.cli.startup
 from latscope.errors import InputError
 
+RECORDING = b'{"schema":"latscope.recording/'
+"""How the sink begins a call's line; a series or an inbound request begins otherwise."""
+
 FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
 FROM_TERMINAL = ("SIGINT", "SIGQUIT", "SIGWINCH")
 """Signals a terminal sends to the whole foreground group: the program has them already."""
@@ -111,8 +114,8 @@ def _size(path: Path) -> int:
 
 
 def _lines_after(path: Path, offset: int) -> int:
-    """How many non-empty lines were added to the file after that byte."""
+    """How many recordings were added to the file after that byte."""
     with suppress(OSError), path.open("rb") as file:
         file.seek(offset)
-        return sum(1 for line in file if line.strip())
+        return sum(1 for line in file if line.startswith(RECORDING))
     return 0

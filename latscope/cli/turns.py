@@ -10,12 +10,13 @@ import click
 from latscope.attribution.model import Mode
 from latscope.attribution.profile import Profile
 from latscope.cli import select
-from latscope.cli.calls import Reader
+from latscope.cli.calls import TOLD, Reader
 from latscope.cli.explain import MODES
 from latscope.cli.history import History, learnt, profiles, rereadable
 from latscope.cli.output import Screen, json_line, say, screen
 from latscope.errors import InputError, UsageError
 from latscope.report.figures import counted
+from latscope.rules.inbound import Inbound
 from latscope.rules.turns import Session, Turn
 
 if TYPE_CHECKING:
@@ -97,8 +98,8 @@ def turns_command(
     wanted = select.selection(since=since, until=until, where_text=where, call_id=call_id)
     given = profiles(profile_files)
     reader = Reader(given=given, mode=mode, prices=_prices(price_file))
-    calls, passing = _calls(files, reader, wanted, history=not no_history)
-    found = _chosen(_sessions(calls, span_files), session, passing)
+    calls, passing, inbound = _calls(files, reader, wanted, history=not no_history)
+    found = _chosen(_sessions(calls, inbound, span_files), session, passing)
     if found:
         rates = _rates(calls, [*given.values()])
         _show(found, rates, as_json=as_json, every=every, slow=slowest)
@@ -116,8 +117,9 @@ def turns_command(
 
 def _calls(
     files: Sequence[str], reader: Reader, wanted: select.Selection, *, history: bool
-) -> tuple[list[dict[str, Any]], set[int]]:
-    """The calls of the time asked for, and which of them pass the rest of the selection."""
+) -> tuple[list[dict[str, Any]], set[int], list[Inbound]]:
+    """The calls of the time asked for, which of them pass the rest of the selection, and the
+    requests of a service that stand beside them."""
     time = replace(wanted, call_id=None, test=None)
     found: list[dict[str, Any]] = []
     passing: set[int] = set()
@@ -132,8 +134,21 @@ def _calls(
                 found.append(_slim(call, len(found)))
         finally:
             reader.progress.end()
+        inbound = _inbound(copies) if found else []
     reader.end()
-    return found, passing
+    return found, passing, inbound
+
+
+def _inbound(files: Sequence[str]) -> list[Inbound]:
+    from latscope.documents import recordings
+
+    problems: list[str] = []
+    found = [each for file in files for each in recordings.read_inbound(file, problems=problems)]
+    for problem in problems[:TOLD]:
+        say(problem)
+    if len(problems) > TOLD:
+        say(f"and {counted(len(problems) - TOLD, 'more line')} left out")
+    return found
 
 
 def _slim(call: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -154,11 +169,14 @@ def _prices(file: Path | None) -> "Prices":
     return prices.Prices() if own is None else settings.read(own).prices
 
 
-def _sessions(calls: Sequence[dict[str, Any]], span_files: Sequence[str]) -> list[Session]:
+def _sessions(
+    calls: Sequence[dict[str, Any]], inbound: Sequence[Inbound], span_files: Sequence[str]
+) -> list[Session]:
     from latscope.cli.join import Told, read_spans
+    from latscope.rules.inbound import with_inbound
     from latscope.rules.turns import sessions, with_tools
 
-    found = sessions(calls)
+    found = with_inbound(sessions(calls), inbound)
     if not span_files:
         return found
     told = Told()

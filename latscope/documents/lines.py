@@ -1,5 +1,6 @@
 """Files of calls, captured or already attributed: lines of `latscope.recording/1` and
-`latscope.attribution/1` in any mix, with `latscope.series/1` lines between them.
+`latscope.attribution/1` in any mix, with lines of `latscope.series/1` and `latscope.inbound/1`
+between them.
 
 A recording comes out as one, to be attributed by who knows a profile for it; an attribution line as
 its mapping, every key of the format there. Such a line is checked while it is parsed: what comes
@@ -58,7 +59,7 @@ def read(
     with recordings.opened(path) as (name, file):
         lines = Lines(name, file, problems.append, refused.append)
         found: Iterator[Recording | Call] = recordings.usable(
-            lines, _understood, recordings.is_series, NONE
+            lines, _understood, recordings.is_aside, NONE
         )
         yield from found
 
@@ -132,7 +133,7 @@ def _family(line: bytes) -> str:
 
 
 def _no_recording(line: bytes) -> bool:
-    return _family(line) == FAMILY or recordings.is_series(line)
+    return _family(line) == FAMILY or recordings.is_aside(line)
 
 
 def _untold(problem: str) -> None:

@@ -5,8 +5,8 @@ writer or a bad disk leaves behind costs its own line only, and so does a line o
 or with a field out of range; each is told. Unknown keys are ignored. Messages name file, line and
 field, never what the field holds.
 
-Lines of `latscope.series/1` may stand among the recordings: `read` passes over them, `read_series`
-reads them alone.
+Lines of `latscope.series/1` and `latscope.inbound/1` may stand among the recordings: `read` passes
+over them, `read_series` and `read_inbound` read them alone.
 """
 
 import base64
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from latscope.documents import series
+from latscope.documents import inbound, series
 from latscope.documents.series import Series
 from latscope.errors import InputError
 from latscope.recording import (
@@ -36,6 +36,7 @@ from latscope.recording import (
     Recording,
     TcpInfo,
 )
+from latscope.rules.inbound import Inbound
 
 FAMILY = SCHEMA.partition("/")[0]
 
@@ -83,12 +84,28 @@ def read_series(
     problems: gets a sentence for each that cannot be used (else it is a warning). InputError when
     the file cannot be read.
     """
+    yield from _read_aside(path, series.FAMILY, series.understood, problems)
+
+
+def read_inbound(
+    path: str | PathLike[str], *, problems: list[str] | None = None
+) -> Iterator[Inbound]:
+    """The `latscope.inbound/1` lines of a file of recordings, as `read_series` those of series."""
+    yield from _read_aside(path, inbound.FAMILY, inbound.understood, problems)
+
+
+def _read_aside(
+    path: str | PathLike[str],
+    family: str,
+    understood: Callable[[bytes], Found | str],
+    problems: list[str] | None,
+) -> Iterator[Found]:
     tell = _warn if problems is None else problems.append
     with opened(path) as (name, file):
         for number, line in enumerate(file, 1):
-            if not is_series(line):
+            if not _is_of(line, family):
                 continue
-            found = series.understood(line)
+            found = understood(line)
             if isinstance(found, str):
                 tell(f"{name}:{number}: {found}; left out")
             else:
@@ -159,7 +176,7 @@ def _read_lines(
     name: str, file: Iterable[bytes], torn: Callable[[str], None], unfit: Callable[[str], None]
 ) -> Iterator[Recording]:
     return usable(
-        Lines(name, file, torn, unfit), understood_line, is_series, f"holds no recording; {_WANTED}"
+        Lines(name, file, torn, unfit), understood_line, is_aside, f"holds no recording; {_WANTED}"
     )
 
 
@@ -208,17 +225,22 @@ def usable(
             _tell(name, (number, wrong), torn, unfit)
 
 
-def is_series(line: bytes) -> bool:
-    """Whether the line says it is of the series family, of whatever version. The name is looked
-    for first: a line is parsed twice only where it might be one."""
-    if series.FAMILY.encode() not in line:
+def is_aside(line: bytes) -> bool:
+    """Whether the line is no call but stands among calls: of a server's series, of an inbound
+    request, of whatever version."""
+    return _is_of(line, series.FAMILY) or _is_of(line, inbound.FAMILY)
+
+
+def _is_of(line: bytes, family: str) -> bool:
+    # The name is looked for first: a line is parsed twice only where it might be one.
+    if family.encode() not in line:
         return False
     try:
         found = from_json(line)
     except ValueError:
         return False
     said = found.get("schema") if isinstance(found, dict) else None
-    return isinstance(said, str) and said.startswith(f"{series.FAMILY}/")
+    return isinstance(said, str) and said.startswith(f"{family}/")
 
 
 def _tell(

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from latscope.documents import recordings, series
+from latscope.documents import recordings
 from latscope.errors import InputError
 from latscope.protocols.fields import as_list, as_map, as_str, parse
 from latscope.protocols.otlp import Decoded, decode
@@ -140,7 +140,7 @@ def sources(paths: Sequence[str]) -> Iterator[list[Source]]:
 def keys(source: Source, *, problems: list[str]) -> Iterator[Call]:
     """What each usable recording of a file is found by, in the order of its lines.
 
-    problems: gets a sentence for each line that is no recording; `latscope.series/1` is silent.
+    problems: gets a sentence for each line that is no recording; those of series are silent.
     InputError when the file cannot be read or holds no recording.
     """
     count = 0
@@ -152,7 +152,7 @@ def keys(source: Source, *, problems: list[str]) -> Iterator[Call]:
             problems.append(f"{found}; passed on as it is")
         elif found is not None:
             count += 1
-            yield _key(found)
+            yield key(found)
         if not count and len(problems) > LOOKED_AT:
             break
     if not count:
@@ -200,15 +200,15 @@ def _lines(source: Source) -> Iterator[bytes]:
 
 
 def _recording(line: bytes, where: str) -> Recording | str | None:
-    """The recording in a line, null for one of series, or what is wrong with it."""
+    """The recording in a line, null for one that is no call's, or what is wrong with it."""
     try:
         return recordings.read_text(line, where=where)
     except InputError as error:
-        said = as_str(as_map(parse(line)).get("schema"))
-        return None if said.startswith(f"{series.FAMILY}/") else str(error)
+        return None if recordings.is_aside(line) else str(error)
 
 
-def _key(recording: Recording) -> Call:
+def key(recording: Recording) -> Call:
+    """What a recording is found by."""
     from latscope.timeline import build
 
     timeline = build(recording)

@@ -1,7 +1,7 @@
 """A probe's call from what was captured to what is shown: masked, attributed, judged."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from latscope.attribution import attribute
 from latscope.attribution.model import Attribution
@@ -9,7 +9,7 @@ from latscope.attribution.profile import Profile
 from latscope.middleware.pipeline import finish
 from latscope.probe.run import Result
 from latscope.probe.trouble import eaten, eaten_line, trouble, unknown_model
-from latscope.recording import Recording
+from latscope.recording import Recording, ServerSpan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +33,14 @@ def outcome(
     result: Result,
     timeout_s: float,
     profile_of: Callable[[Recording], Profile | None] | None = None,
+    spans: tuple[ServerSpan, ...] = (),
 ) -> Outcome:
-    """profile_of: what is known of the endpoint a call went to, where anything is."""
+    """profile_of: what is known of the endpoint a call went to, where anything is. spans: what its
+    server traced of it."""
     ask = result.ask
     recording = finish(result.recording) if result.recording is not None else None
+    if recording is not None and spans:
+        recording = replace(recording, spans=spans)
     call = None
     if recording is not None:
         profile = profile_of(recording) if profile_of is not None else None

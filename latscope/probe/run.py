@@ -23,7 +23,7 @@ import latscope
 from latscope.capture.instrument import attach
 from latscope.probe.requests import Ask, adapt, body, headers
 from latscope.probe.rtt import RttProbe
-from latscope.recording import Recording
+from latscope.recording import Recording, Trace
 
 HEAD_BYTES = 65_536
 """How much of an answer is kept to say what went wrong with it."""
@@ -32,13 +32,15 @@ HEAD_BYTES = 65_536
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """calls: measured ones. rate: calls a second, open loop; null for a closed loop of
-    `concurrency`. timeout_s: how long the endpoint may be silent."""
+    `concurrency`. timeout_s: how long the endpoint may be silent. traced: each request carries a
+    `traceparent` of its own, and its recording the same ids."""
 
     calls: int = 5
     warm_up: bool = True
     concurrency: int = 1
     rate: float | None = None
     timeout_s: float = 120.0
+    traced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class Result:
     head: bytes = field(default=b"", repr=False)
     error: Exception | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    trace: Trace | None = None
 
     @property
     def warm_up(self) -> bool:
@@ -83,6 +86,7 @@ class Caller:
     say: Say
     client: httpx2.AsyncClient
     rtt: RttProbe | None = None
+    traced: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
     in_flight: int = 0
     waiting: list[Result] = field(default_factory=list)
@@ -125,7 +129,13 @@ async def calling(
     async with _client(ask, load) as client:
         attach(client, done=_keep)
         caller = Caller(
-            ask=ask, prompt=prompt, hand_over=hand_over, say=say, client=client, rtt=rtt
+            ask=ask,
+            prompt=prompt,
+            hand_over=hand_over,
+            say=say,
+            client=client,
+            rtt=rtt,
+            traced=load.traced,
         )
         try:
             yield caller
@@ -249,7 +259,12 @@ async def _exchange(state: Caller, number: int) -> Result:
     recorded: list[Recording] = []
     token = _recorded.set(recorded)
     result = Result(
-        number=number, ask=state.ask, request_id=uuid4().hex, recording=None, tags=state.tags
+        number=number,
+        ask=state.ask,
+        request_id=uuid4().hex,
+        recording=None,
+        tags=state.tags,
+        trace=_trace(state),
     )
     try:
         result = await _read(state.client, state.ask, state.prompt(), result)
@@ -264,9 +279,19 @@ async def _exchange(state: Caller, number: int) -> Result:
     return replace(result, recording=recorded[-1] if recorded else None)
 
 
+def _trace(state: Caller) -> Trace | None:
+    """Ids of the request's own, unless the user sends others."""
+    own = any(name.lower() == "traceparent" for name, _ in state.ask.headers)
+    if own or not state.traced:
+        return None
+    return Trace(trace_id=uuid4().hex, span_id=uuid4().hex[:16])
+
+
 async def _read(client: httpx2.AsyncClient, ask: Ask, prompt: str, result: Result) -> Result:
     content = json.dumps(body(ask, prompt), ensure_ascii=False).encode("utf-8")
     sent = headers(ask, result.request_id)
+    if result.trace is not None:
+        sent["traceparent"] = f"00-{result.trace.trace_id}-{result.trace.span_id}-01"
     head = bytearray()
     error: Exception | None = None
     async with client.stream("POST", ask.target.url, content=content, headers=sent) as response:
@@ -300,7 +325,11 @@ def _beside(rtt: RttProbe | None, result: Result) -> Result:
     recording = result.recording
     if recording is None:
         return result
-    recording = replace(recording, tags={**recording.tags, **result.tags})
+    recording = replace(
+        recording,
+        tags={**recording.tags, **result.tags},
+        trace=result.trace or recording.trace,
+    )
     if rtt is not None:
         recording = rtt.during(recording)
         for attempt in recording.attempts:

@@ -193,6 +193,8 @@ def _is(value: Side, bound: Side, b: Bound) -> Truth:
 def _near(value: Side, bound: Side, b: Bound, doubt: _Doubt) -> Truth:
     """Within the share of the figure, or within `by` of it."""
     margin = b.times - 1
+    if (bound.est.value or 0.0) < 0:
+        margin = -margin
     ways = []
     if margin:
         ways.append((1 + margin, 1 - margin, 0.0))

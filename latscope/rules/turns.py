@@ -8,13 +8,16 @@ the waits between them add up to the turn's wall time.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from latscope.recording import ServerSpan
 from latscope.rules.prefixes import Break, breaks, prompt_of, resumed, uncached
 from latscope.rules.sessions import Place, Step, Tie, follows, placed, siblings, step_of
 from latscope.rules.stats import Estimate, theil_sen
 from latscope.units import MS, Ns
+
+if TYPE_CHECKING:
+    from latscope.rules.inbound import Inbound
 
 OWNER = "you"
 """Whose the time outside all calls is."""
@@ -82,7 +85,8 @@ class Turn:
     the turn's axis. started_ns: wall clock. busy_ns: at least one call open; outside_ns: none;
     the two add up to wall_ns. critical: places of the calls on the critical path; waits_ns: the
     time on it between calls. breaks: of each call what it shares with the session's call before
-    it; null where that is not known."""
+    it; null where that is not known. inbound: the requests it was made for, where they are known;
+    the axis and the gaps then reach from the first one's begin to the last one's end."""
 
     session: str | None
     tie: Tie
@@ -96,6 +100,7 @@ class Turn:
     loops: tuple[Loop, ...]
     apart: tuple[Apart, ...]
     breaks: tuple[Break | None, ...]
+    inbound: "tuple[Inbound, ...]" = ()
 
     @property
     def outside_ns(self) -> Ns:

@@ -23,17 +23,24 @@ POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Collector:
-    """grpc, http: the ports it listens on; file: where the spans come to lie."""
+    """grpc, http: the ports it listens on; file: where the spans come to lie, and `metrics` beside
+    it the metrics."""
 
     grpc: int
     http: int
     file: Path
 
+    @property
+    def metrics(self) -> Path:
+        return self.file.with_suffix(f".metrics{self.file.suffix}")
+
 
 @contextlib.contextmanager
-def running(folder: Path) -> Iterator[Collector]:
-    """Run the collector, its files in `folder`."""
-    grpc, http, behind = free_port(), free_port(), free_port()
+def running(folder: Path, *, to: int | None = None) -> Iterator[Collector]:
+    """Run the collector, its files in `folder`. to: the port of an OTLP/HTTP receiver it passes on
+    to instead of the one that writes the file."""
+    grpc, http = free_port(), free_port()
+    behind = free_port() if to is None else to
     found = Collector(grpc, http, folder / "spans.jsonl")
     python = install.folder("collector") / "bin" / "python"
     receiver = [str(python), str(install.HERE / "receiver.py"), str(behind), str(found.file)]
@@ -42,10 +49,10 @@ def running(folder: Path) -> Iterator[Collector]:
     agent += ["--exporter", "otlp", "--otlp-exporter-protocol", "http"]
     agent += ["--otlp-exporter-endpoint", f"http://{HOST}:{behind}"]
     agent += ["--pid-file", str(folder / "rotel.pid"), "--log-file", str(folder / "rotel.log")]
-    with (
-        _process("receiver", receiver, [behind], folder),
-        _process("rotel", agent, [grpc, http], folder),
-    ):
+    with contextlib.ExitStack() as stack:
+        if to is None:
+            stack.enter_context(_process("receiver", receiver, [behind], folder))
+        stack.enter_context(_process("rotel", agent, [grpc, http], folder))
         yield found
 
 

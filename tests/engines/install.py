@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,21 @@ GGUF = "0.19.0"
 TOKENIZERS = "0.23.3"
 ROTEL = "0.0.1a15"
 OTLP_PROTO = "1.45.2"
+
+PEERS = (
+    "openai==3.57.0",
+    "anthropic==2.14.0",
+    "opentelemetry-instrumentation-httpx==0.66b2",
+    "opentelemetry-instrumentation-genai-openai==1.3b0",
+    "opentelemetry-instrumentation-genai-anthropic==1.3b0",
+    "opentelemetry-instrumentation-openai==0.62.4",
+    "opentelemetry-instrumentation-anthropic==0.62.4",
+    "openinference-instrumentation-openai==0.1.66",
+    "openinference-instrumentation-anthropic==3.1.0",
+    "logfire==5.4.0",
+    "langfuse==5.0.4",
+)
+"""Other tools that make spans of the same calls."""
 
 HERE = Path(__file__).parent
 CONSTRAINTS = HERE / "vllm-constraints.txt"
@@ -65,6 +81,10 @@ def recipe(engine: str) -> dict[str, str]:
         return {"vllm": VLLM, "torch": TORCH, "constraints": pins, "python": python}
     if engine == "collector":
         return {"rotel": ROTEL, "opentelemetry-proto": OTLP_PROTO, "python": python}
+    if engine == "prometheus":
+        return {"prometheus": "Debian's"}
+    if engine == "peers":
+        return {"peers": " ".join(PEERS), "project": str(HERE.parent.parent), "python": python}
     return {
         "llama": LLAMA,
         "gguf": GGUF,
@@ -99,6 +119,11 @@ def rotel_binary() -> Path:
     if not found:
         raise InstallError(f"collector: no rotel-agent under {folder('collector')}")
     return found[0]
+
+
+def prometheus_binary(name: str) -> Path:
+    """Find `prometheus` or `promtool` where the package was unpacked."""
+    return folder("prometheus") / "usr" / "bin" / name
 
 
 def say(text: str) -> None:
@@ -214,6 +239,30 @@ def install_collector() -> None:
     pip("collector", f"installing rotel {ROTEL}", "install", *wheels)
 
 
+def install_peers() -> None:
+    """Install the other tools, and the project itself from where it lies."""
+    home, project = folder("peers"), HERE.parent.parent
+    run("peers", "making a virtual environment", [sys.executable, "-m", "venv", home])
+    what = (*PEERS, "-e", f"{project}[otel]", "-c", project / "constraints.txt")
+    pip("peers", "installing other instrumentations", "install", *what)
+
+
+def install_prometheus() -> None:
+    """Unpack Debian's package; as an installed one it would start a service and bring a browser's
+    worth of libraries along."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        raise InstallError("prometheus: needs apt-get and dpkg")
+    home = folder("prometheus")
+    home.mkdir(parents=True)
+    if os.geteuid() == 0:
+        run("prometheus", "updating the package lists", ["apt-get", "update", "-q"])
+    shell = f"cd {shlex.quote(str(home))} && apt-get download -q prometheus"
+    run("prometheus", "fetching Debian's package", ["sh", "-c", shell])
+    (package,) = home.glob("prometheus_*.deb")
+    run("prometheus", "unpacking it", ["dpkg", "-x", package, home])
+    package.unlink()
+
+
 def install_nginx() -> None:
     """Install Debian's nginx without starting its service."""
     if shutil.which("apt-get") is None or os.geteuid() != 0:
@@ -262,6 +311,8 @@ INSTALLERS: dict[str, Callable[[], None]] = {
     "llama": install_llama,
     "nginx": install_nginx,
     "collector": install_collector,
+    "prometheus": install_prometheus,
+    "peers": install_peers,
 }
 
 

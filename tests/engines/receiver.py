@@ -1,7 +1,8 @@
-"""Store the spans an OTLP exporter sends, as a collector's file exporter would: a JSON line each.
+"""Store what an OTLP exporter sends, as a collector's file exporter would: a JSON line each.
 
     python receiver.py PORT FILE
 
+Spans go to FILE, metrics to the same name with `.metrics` before its suffix.
 Needs only `opentelemetry-proto` beside the standard library; it runs in the environment of
 install.py's `collector`. Ids are hex and 64-bit numbers strings, as OTLP's JSON form wants them.
 """
@@ -16,6 +17,10 @@ from threading import Lock
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -50,12 +55,15 @@ class Receiver(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", "0")))
         if self.headers.get("content-encoding") == "gzip":
             body = gzip.decompress(body)
-        request = ExportTraceServiceRequest()
+        metrics = self.path.endswith("/metrics")
+        request = ExportMetricsServiceRequest() if metrics else ExportTraceServiceRequest()
         request.ParseFromString(body)
         line = json.dumps(hexed(MessageToDict(request, use_integers_for_enums=True)))
-        with self.lock, self.file.open("a", encoding="utf-8") as file:
+        path = self.file.with_suffix(f".metrics{self.file.suffix}") if metrics else self.file
+        with self.lock, path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
-        self.answer(ExportTraceServiceResponse().SerializeToString())
+        answer = ExportMetricsServiceResponse() if metrics else ExportTraceServiceResponse()
+        self.answer(answer.SerializeToString())
 
     def answer(self, body: bytes) -> None:
         self.send_response(200)

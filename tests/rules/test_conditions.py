@@ -187,6 +187,23 @@ def test_near_by_an_amount_or_a_share_whichever_is_more() -> None:
     assert read(near, nothing, against(nothing)).holds is True
 
 
+@pytest.mark.parametrize(("now", "near"), [(-1.5, True), (-0.1, True), (-2.5, False), (0.5, False)])
+def test_near_a_figure_below_nothing(now: float, near: bool) -> None:
+    """Within as much again of a slope of -1 ms a token: from -2 to 0."""
+
+    def falling(slope: float) -> Table:
+        lines = [
+            call(f"{at}", at * S, ttft=S + round(slope * at * MS), input_tokens=1 + at)
+            for at in range(40)
+        ]
+        return gather(lines, {"ttft", "input_tokens"}).file
+
+    condition = above(
+        stat="slope", along="input_tokens", how="near", bound=bound("baseline", times=2.0)
+    )
+    assert read(condition, falling(now), against(falling(-1.0))).holds is near
+
+
 def test_apart_is_what_is_not_near() -> None:
     healthy = against(table("ttft", around(S, spread=0.02, seed=1)))
     one = above(how="apart", bound=bound("baseline", times=1.1))

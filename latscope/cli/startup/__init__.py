@@ -20,6 +20,8 @@ WATCHED: dict[str, tuple[str, ...]] = {
         "AsyncAnthropic",
         "AnthropicBedrock",
         "AsyncAnthropicBedrock",
+        "AnthropicBedrockMantle",
+        "AsyncAnthropicBedrockMantle",
         "AnthropicVertex",
         "AsyncAnthropicVertex",
     ),

@@ -31,7 +31,7 @@ __all__ = [
 
 SUBJECTS = (
     "calls", "around", "caching", "delivery", "sessions", "prefixes", "money", "server",
-    "promises", "evidence", "extra", "hindered",
+    "promises", "evidence", "extra",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ a figure here is a lower limit of what the server had to do.
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
+from statistics import median
 
 from latscope.rules.metrics.metric import Call, Columns, Metric, Value
 
@@ -15,6 +16,8 @@ HOUR = 3.6e12
 """Nanoseconds."""
 LONG = 4000
 """Uncached tokens of a prompt whose computing others notice: several steps' worth."""
+ALONE = 1000
+"""Below so many nobody does."""
 
 
 def numbers(column: Sequence[Value]) -> list[float | None]:
@@ -148,6 +151,25 @@ def _neighbour_tag(columns: Columns) -> Sequence[Value]:
     ]
 
 
+def _neighbour_delay(columns: Columns) -> Sequence[Value]:
+    sizes, gaps = numbers(columns["neighbour_prefill"]), numbers(columns["itl_max"])
+    alone = [
+        gap
+        for size, gap in zip(sizes, gaps, strict=True)
+        if gap is not None and size is not None and size < ALONE
+    ]
+    usual = median(alone) if alone else None
+    return [_delayed(size, gap, usual) for size, gap in zip(sizes, gaps, strict=True)]
+
+
+def _delayed(size: float | None, gap: float | None, usual: float | None) -> Value:
+    if size is None or gap is None:
+        return None
+    if size < LONG:
+        return 0.0
+    return None if usual is None else max(0.0, gap - usual)
+
+
 ROWS: tuple[Metric, ...] = (
     Metric(
         name="calls_per_hour",
@@ -223,5 +245,13 @@ ROWS: tuple[Metric, ...] = (
         over=_neighbour_tag,
         every=True,
         needs=("ttft", "e2e", "uncached_tokens", "tag"),
+    ),
+    Metric(
+        name="neighbour_delay",
+        unit="ns",
+        means="by how much its longest gap exceeds that of answers with no prompt beside them,"
+        " where neighbour_prefill is 4,000 tokens or more; else 0",
+        over=_neighbour_delay,
+        needs=("neighbour_prefill", "itl_max"),
     ),
 )

@@ -98,13 +98,33 @@ def _prefix_key(call: Call) -> Value:
 
 
 def _same_prefix_age(columns: Columns) -> Sequence[Value]:
+    """Of the longest beginning that had been sent: what many calls share in front is no measure of
+    how long ago the rest was sent."""
     last: dict[Value, float] = {}
     found: list[Value] = []
-    for key, at in zip(columns["prefix_key"], starts(columns), strict=True):
-        before = None if key is None else last.get(key)
+    rows = zip(
+        columns["prefix_key"],
+        columns["prefix_ladder"],
+        numbers(columns["block_tokens"]),
+        numbers(columns["cache_minimum"]),
+        starts(columns),
+        strict=True,
+    )
+    for key, ladder, tokens, least, at in rows:
+        rungs: list[Value] = [*_cacheable(_rungs(ladder), tokens, least)]
+        rungs = rungs or ([] if key is None else [key])
+        before = next((last[rung] for rung in reversed(rungs) if rung in last), None)
         found.append(None if before is None else at - before)
-        last[key] = at
+        last.update(dict.fromkeys(rungs, at))
     return found
+
+
+def _cacheable(rungs: Sequence[str], tokens: float | None, least: float | None) -> Sequence[str]:
+    """Those deep enough for the vendor to keep them, the deepest in any case."""
+    if tokens is None or least is None:
+        return rungs
+    kept = [rung for i, rung in enumerate(rungs) if tokens * (LEAST_BLOCKS << i) >= least]
+    return kept or rungs[-1:]
 
 
 def _past_ttl(columns: Columns) -> Sequence[Value]:
@@ -255,10 +275,11 @@ ROWS: tuple[Metric, ...] = (
     Metric(
         name="same_prefix_age",
         unit="ns",
-        means="since when the same prefix was last sent; not told where it had not been",
+        means="since when the longest beginning of it that had been sent before, and is long enough"
+        " for the vendor's cache, was last sent; not told where none had been",
         over=_same_prefix_age,
         every=True,
-        needs=("prefix_key",),
+        needs=("prefix_key", "prefix_ladder", "block_tokens", "cache_minimum"),
         collect=HASHES,
     ),
     Metric(

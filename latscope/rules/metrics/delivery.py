@@ -5,12 +5,18 @@ from collections.abc import Sequence
 from statistics import median
 
 from latscope.rules.metrics.around import numbers
+from latscope.rules.metrics.ends import failed
 from latscope.rules.metrics.metric import Call, Columns, Metric, Value
 from latscope.units import MS, S
 
 FELT = 100 * MS
 """Bursts closer together than this read as a flow."""
 TOGETHER = MS
+SEVERAL = 15
+"""Tokens' worth of time in one silence, from which on the few bursts of a short answer count: of
+smaller ones there are more than one in 20 gaps, which `itl_p95` shows."""
+OURS = 0.25
+"""Of the stream's time: a reader that may have kept so much makes bursts itself."""
 LIMITS = (15, 29, 30, 60, 100, 120, 125, 180, 240, 300, 600, 900)
 """Seconds after which hops and platforms commonly end a request: the defaults of their makers."""
 NEAR = 1.2 * S
@@ -38,25 +44,45 @@ def _by(call: Call, what: str) -> Value:
     return None if call.get("itl") is None else float(_kind(call) == what)
 
 
+def _at_most(call: Call) -> Value:
+    if failed(call):
+        return None
+    for share in call["segments"]:
+        if share["name"] == "client":
+            slept = sum(part["ns"] for part in share["parts"] if part["name"] == "retry")
+            return float(share["high_ns"] - slept)
+    return None
+
+
 def _bunched(columns: Columns) -> Sequence[Value]:
-    return [
-        _burst(*row)
-        for row in zip(
-            numbers(columns["at_once"]),
-            columns["quantum.what"],
-            numbers(columns["itl_p50"]),
-            numbers(columns["itl_p95"]),
-            strict=True,
-        )
-    ]
+    names = ("at_once", "itl_p50", "itl_p95", "itl_max", "output_tokens", "e2e", "ttft")
+    told = [numbers(columns[name]) for name in (*names, "client.at_most")]
+    rows = zip(columns["quantum.what"], *told, strict=True)
+    return [_burst(*row) for row in rows]
 
 
-def _burst(at_once: float | None, what: Value, p50: float | None, p95: float | None) -> Value:
-    if at_once:
-        return 1.0
-    if p50 is None or p95 is None:
-        return at_once
-    return float(p95 >= FELT and (what is not None or p50 < TOGETHER))
+def _burst(
+    what: Value,
+    at_once: float | None,
+    p50: float | None,
+    p95: float | None,
+    most: float | None,
+    tokens: float | None,
+    e2e: float | None,
+    ttft: float | None,
+    ours: float | None,
+) -> Value:
+    """Null where the reader may have made the bursts itself by asking late."""
+    if at_once or p50 is None or p95 is None:
+        return 1.0 if at_once else at_once
+    stream = None if e2e is None or ttft is None else e2e - ttft
+    together = p50 < TOGETHER
+    felt = p95 >= FELT and (what is not None or together)
+    if together and not felt and most is not None and tokens and stream is not None:
+        felt = most >= max(FELT, SEVERAL * stream / tokens)
+    if felt and ours is not None and stream is not None and ours > OURS * stream:
+        return None
+    return float(felt)
 
 
 # -- how it ended ----------------------------------------------------------------------------------
@@ -137,9 +163,28 @@ ROWS: tuple[Metric, ...] = (
     Metric(
         name="bunched",
         unit="truth",
-        means="whether the answer came all at once, or in bursts 100 ms or more apart",
+        means="whether the answer came all at once, or in bursts 100 ms or more apart; not told"
+        " where the reader itself may have been late",
         over=_bunched,
-        needs=("at_once", "quantum.what", "itl_p50", "itl_p95"),
+        needs=(
+            "at_once",
+            "quantum.what",
+            "itl_p50",
+            "itl_p95",
+            "itl_max",
+            "output_tokens",
+            "e2e",
+            "ttft",
+            "client.at_most",
+        ),
+        collect="stream the calls",
+    ),
+    Metric(
+        name="client.at_most",
+        unit="ns",
+        means="what the caller's own process cost at most, sleeps before a retry left out: a reader"
+        " that asks late hides whether the tokens were there",
+        of=_at_most,
     ),
     Metric(
         name="patience",

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
+from latscope.rules.metrics.calls import TIMES
 from latscope.rules.metrics.ends import failed, first_came
 from latscope.rules.metrics.metric import Call, Columns, Metric, Value, number
 from latscope.rules.metrics.sessions import ALONE, marks
@@ -35,6 +36,15 @@ def _silence(segment: str) -> Callable[[Call], Value]:
     return of
 
 
+def _open(call: Call) -> Value:
+    """`ttft.unattributed` is bounded by nothing and all of it; this is what was left open."""
+    if failed(call) or not first_came(call):
+        return None
+    shares = {share["name"]: share["ttft_ns"] for share in call["segments"]}
+    found = shares.get("unattributed")
+    return None if found is None else float(found)
+
+
 def _per_token(call: Call) -> Value:
     ns, tokens = _silence("prefill")(call), uncached(call)
     return ns / tokens if isinstance(ns, float) and tokens else None
@@ -45,23 +55,24 @@ def _fixed_bytes(call: Call) -> Value:
     return None if shape is None else float(shape["system_bytes"] + shape["tools_bytes"])
 
 
-READ = 50 * MS
-"""Tokens that come faster than this are faster than anybody reads."""
+INSTANT = 100 * MS
+"""What people take for at once (Miller 1968)."""
+TTFT = next(row for row in TIMES if row.name == "ttft")
 
 
 def _felt(call: Call) -> Value:
-    itl = call["itl"]
-    return None if itl is None or failed(call) else float(max(itl["p50_ns"], READ))
+    found = TTFT.of(call) if TTFT.of is not None else None
+    return max(found, float(INSTANT)) if isinstance(found, float) else None
 
 
 PROMPT = (
     Metric(
-        name="itl_felt",
+        name="ttft_felt",
         unit="ns",
-        means="the call's median gap between arrivals; 50 ms where it is shorter, since nobody "
-        "reads faster",
+        means="time to first token; 100 ms where it is shorter, since people take that for at once",
         of=_felt,
-        collect="stream the calls",
+        censored=TTFT.censored,
+        collect=TTFT.collect,
     ),
     *(
         Metric(
@@ -71,6 +82,12 @@ PROMPT = (
             of=_silence(segment),
         )
         for segment in ("queue", "prefill", "decode")
+    ),
+    Metric(
+        name="ttft.unsplit",
+        unit="ns",
+        means="time to first token that nothing splits",
+        of=_open,
     ),
     Metric(
         name="prefill_ns_per_token",
@@ -91,6 +108,41 @@ PROMPT = (
         unit="bytes",
         means="bytes of system text and tools together: what is sent with every call",
         of=_fixed_bytes,
+    ),
+)
+
+
+# -- how the tokens came ---------------------------------------------------------------------------
+
+FELT = 200 * MS
+"""A pause that people notice."""
+
+
+def _felt_stall(call: Call) -> bool | None:
+    if not call["streamed"] or not first_came(call):
+        return None
+    return any(stall["ns"] >= FELT for stall in call["stalls"])
+
+
+def _lumpy(columns: Columns) -> Sequence[Value]:
+    pairs = zip(columns["streamed"], columns["bunched"], strict=True)
+    return [float(bool(lumps)) if streams else None for streams, lumps in pairs]
+
+
+ARRIVAL = (
+    Metric(
+        name="felt_stall",
+        unit="truth",
+        means="whether the stream paused once for 200 ms or more",
+        of=number(_felt_stall),
+        collect="stream the calls",
+    ),
+    Metric(
+        name="lumpy",
+        unit="truth",
+        means="whether a streamed answer surely came in lumps (`bunched`)",
+        over=_lumpy,
+        needs=("streamed", "bunched"),
     ),
 )
 
@@ -128,14 +180,16 @@ BILL = (
 # -- the client, its connections, its retries ------------------------------------------------------
 
 
-def _busy(call: Call) -> Value:
-    if failed(call):
+FEW_TOKENS = 8
+"""Of fewer tokens nothing can be said of how they came."""
+
+
+def _behind(call: Call) -> bool | None:
+    """Gaps are told of a stream unless nearly every read found its bytes waiting."""
+    made = call["output_tokens"]
+    if not first_came(call) or failed(call) or "one_read" in call["flags"]:
         return None
-    for share in call["segments"]:
-        if share["name"] == "client":
-            slept = sum(part["ns"] for part in share["parts"] if part["name"] == "retry")
-            return float(share["ns"] - slept)
-    return None
+    return None if made is None or made < FEW_TOKENS else call["itl"] is None
 
 
 def _handshake(call: Call) -> Value:
@@ -157,10 +211,10 @@ def _tried_in_vain(call: Call) -> bool:
 
 CLIENT = (
     Metric(
-        name="client.busy",
-        unit="ns",
-        means="what the caller's own process cost, sleeps before a retry left out",
-        of=_busy,
+        name="reader_behind",
+        unit="truth",
+        means="whether the caller read so late that nearly every read found its bytes waiting",
+        of=number(_behind),
     ),
     Metric(name="handshake", unit="ns", means="connecting and TLS together", of=_handshake),
     Metric(
@@ -278,9 +332,17 @@ def _visits_per_hour(columns: Columns) -> float | None:
     return sum(float(weights[at] or 1.0) for at in firsts.values()) * HOUR / span if span else None
 
 
+FRONT = frozenset({"system", "developer", "instructions", "system_prompt", "tools", "functions"})
+
+
 def _broke_early(columns: Columns) -> Sequence[Value]:
     pairs = zip(columns["break_part"], columns["prefix_kept"], strict=True)
-    return [None if kept is None else float(part in ("system", "tools")) for part, kept in pairs]
+    return [None if kept is None else float(_in_front(part)) for part, kept in pairs]
+
+
+def _in_front(part: Value) -> bool:
+    """Whether a part of the request is system text or tools: of its own, or as a message."""
+    return isinstance(part, str) and part.split()[-1] in FRONT
 
 
 def _ttft_per_1000(columns: Columns) -> float | None:
@@ -354,5 +416,5 @@ TOGETHER = (
 )
 
 ROWS: tuple[Metric, ...] = (
-    *PROMPT, *BILL, *CLIENT, *WINDOW, *TOGETHER,
+    *PROMPT, *ARRIVAL, *BILL, *CLIENT, *WINDOW, *TOGETHER,
 )  # fmt: skip

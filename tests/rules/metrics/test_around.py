@@ -94,6 +94,15 @@ def test_the_neighbour_is_the_largest_prompt_that_began_between_first_token_and_
     assert over("neighbour_tag", **columns) == ["app=batch", None, None, None, None]
 
 
+def test_the_delay_is_what_a_gap_has_beyond_the_usual_one() -> None:
+    sizes: list[Value] = [0.0, 999.0, 1000.0, 4000.0, 5000.0, None, 9000.0]
+    gaps: list[Value] = [50.0, 70.0, 500.0, 160.0, 10.0, 90.0, None]
+    found = over("neighbour_delay", neighbour_prefill=sizes, itl_max=gaps)
+    assert found == [0.0, 0.0, 0.0, 100.0, 0.0, None, None]
+    alone = over("neighbour_delay", neighbour_prefill=[5000.0], itl_max=[90.0])
+    assert alone == [None]
+
+
 def test_a_small_neighbour_is_not_named() -> None:
     columns: dict[str, Sequence[Value]] = {
         "started_ns": [0.0, 2.0 * S],

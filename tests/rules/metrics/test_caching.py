@@ -129,13 +129,43 @@ def test_a_block_has_its_share_of_the_tokens() -> None:
     assert of("block_tokens", input_tokens=640) is None
 
 
+def ages(
+    keys: Sequence[Value],
+    ladders: Sequence[Value],
+    at: Sequence[Value],
+    tokens: Value = None,
+    least: Value = None,
+) -> Sequence[Value]:
+    return over(
+        "same_prefix_age",
+        prefix_key=keys,
+        prefix_ladder=ladders,
+        block_tokens=[tokens] * len(at),
+        cache_minimum=[least] * len(at),
+        started_ns=at,
+    )
+
+
 def test_age_counts_from_the_last_call_of_the_same_key() -> None:
     at = [0.0, 10.0 * S, 400.0 * S, 401.0 * S]
-    ages = over("same_prefix_age", prefix_key=["a", "b", "a", None], started_ns=at)
-    assert ages == [None, None, 400.0 * S, None]
+    found = ages(["a", "b", "a", None], [None] * 4, at)
+    assert found == [None, None, 400.0 * S, None]
     ttl: list[Value] = [300.0 * S, 300.0 * S, 300.0 * S, 300.0 * S]
-    assert over("past_ttl", same_prefix_age=ages, vendor_ttl=ttl) == [None, None, 1.0, None]
+    assert over("past_ttl", same_prefix_age=found, vendor_ttl=ttl) == [None, None, 1.0, None]
     assert over("past_ttl", same_prefix_age=[9.0 * S], vendor_ttl=[300.0 * S]) == [0.0]
+
+
+def test_age_is_that_of_the_longest_beginning_that_had_been_sent() -> None:
+    """The second call shares its system text with the first, the third its document too."""
+    system, one, other = "5" * 16, "1" * 16, "2" * 16
+    at = [0.0, 200.0 * S, 500.0 * S]
+    ladders: list[Value] = [system + one, system + other, system + one]
+    assert ages(["prefix 5"] * 3, ladders, at) == [None, 200.0 * S, 500.0 * S]
+    # 8 blocks of 100 tokens are too short for the cache, 16 are not: the system text alone is no
+    # beginning that could have been kept.
+    assert ages(["prefix 5"] * 3, ladders, at, 100.0, 1024.0) == [None, None, 500.0 * S]
+    # Of a prompt that is too short itself the deepest counts.
+    assert ages(["prefix 5"] * 3, ladders, at, 10.0, 1024.0) == [None, None, 500.0 * S]
 
 
 def seen(**columns: Sequence[Value]) -> Sequence[Value]:

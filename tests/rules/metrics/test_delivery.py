@@ -42,12 +42,25 @@ def test_a_steady_stream_has_none_and_an_answer_without_gaps_does_not_tell() -> 
     assert of("beat") is None
 
 
-def bunched(at_once: Value, what: Value, p50: Value, p95: Value) -> Value:
+def bunched(
+    at_once: Value,
+    what: Value,
+    p50: Value,
+    p95: Value,
+    most: Value = None,
+    ours: Value = 0.0,
+) -> Value:
+    """An answer of 50 tokens, 1 s long after its first."""
     columns: dict[str, Sequence[Value]] = {
         "at_once": [at_once],
         "quantum.what": [what],
         "itl_p50": [p50],
         "itl_p95": [p95],
+        "itl_max": [most],
+        "output_tokens": [50.0],
+        "e2e": [1.5 * S],
+        "ttft": [0.5 * S],
+        "client.at_most": [ours],
     }
     return over("bunched", columns)[0]
 
@@ -63,12 +76,32 @@ def bunched(at_once: Value, what: Value, p50: Value, p95: Value) -> Value:
         ((0.0, None, 20.0 * MS, 150.0 * MS), 0.0),
         ((0.0, None, 0.1 * MS, 60.0 * MS), 0.0),
         ((None, None, None, None), None),
+        # Few bursts of a short answer: most gaps are none, and one is 15 tokens' worth of time.
+        ((0.0, None, 0.1 * MS, 0.2 * MS, 300.0 * MS), 1.0),
+        ((0.0, None, 0.1 * MS, 0.2 * MS, 299.0 * MS), 0.0),
+        ((0.0, None, 20.0 * MS, 30.0 * MS, 900.0 * MS), 0.0),
+        # A reader that may have kept more than a quarter of the stream's time.
+        ((0.0, None, 0.1 * MS, 150.0 * MS, 300.0 * MS, 251.0 * MS), None),
+        ((0.0, None, 0.1 * MS, 150.0 * MS, 300.0 * MS, 250.0 * MS), 1.0),
+        ((1.0, None, None, None, None, 900.0 * MS), 1.0),
     ],
 )
 def test_bunched_is_at_once_or_in_bursts_a_reader_feels(
     row: tuple[Value, ...], told: Value
 ) -> None:
     assert bunched(*row) == told
+
+
+NO_ERROR: dict[str, Any] = {"http_status": 500, "error": None}
+
+
+@pytest.mark.parametrize(("failed", "told"), [(False, 300.0 * MS), (True, None)])
+def test_at_most_the_clients_is_its_upper_bound_less_its_sleeps(failed: bool, told: Value) -> None:
+    client = {"name": "client", "high_ns": 500 * MS, "parts": [{"name": "retry", "ns": 200 * MS}]}
+    shares = [{"name": "queue", "high_ns": 0, "parts": []}, client]
+    status = "error" if failed else "complete"
+    assert of("client.at_most", status=status, segments=shares, **NO_ERROR) == told
+    assert of("client.at_most", status=status, segments=[], **NO_ERROR) is None
 
 
 # -- given up -------------------------------------------------------------------------------------

@@ -31,10 +31,13 @@ SPLIT = {"ttft": S, "ttft.queue": 300 * MS, "ttft.network": 100 * MS}
         ("ttft.prefill_or_unsplit", {"ttft": S, "blind": True}, S),
         ("ttft.queue_or_unsplit", {"streamed": False, "e2e": S}, None),
         ("ttft.queue_or_unsplit", {"failed": True}, None),
-        ("itl_felt", {"ttft": S, "itl_p50": 20 * MS}, 50 * MS),
-        ("itl_felt", {"ttft": S, "itl_p50": 90 * MS}, 90 * MS),
-        ("itl_felt", {"streamed": False, "e2e": S}, None),
-        ("itl_felt", {"failed": True}, None),
+        ("ttft.unsplit", SPLIT, 0),
+        ("ttft.unsplit", {"ttft": S, "blind": True}, S),
+        ("ttft.unsplit", {"failed": True}, None),
+        ("ttft.unsplit", {"streamed": False, "e2e": S}, None),
+        ("ttft_felt", {"ttft": S}, S),
+        ("ttft_felt", {"ttft": 40 * MS}, 100 * MS),
+        ("ttft_felt", {"streamed": False, "e2e": S}, None),
         ("prefill_tokens", {"input_tokens": 900, "cached_tokens": 400}, 500),
         ("prefill_tokens", {"input_tokens": 900}, 900),
         ("prefill_tokens", {}, None),
@@ -55,9 +58,15 @@ SPLIT = {"ttft": S, "ttft.queue": 300 * MS, "ttft.network": 100 * MS}
             500 + 40 + 125 + 370,
         ),
         ("billed_tokens", {"input_tokens": 1000}, None),
-        ("client.busy", {"ttft": S, "client.loop_lag": 50 * MS}, 50 * MS),
-        ("client.busy", {"ttft": S, "client.retry": 50 * MS, "client": 60 * MS}, 10 * MS),
-        ("client.busy", {"failed": True}, None),
+        ("reader_behind", {"ttft": S, "output_tokens": 9}, 0),
+        ("reader_behind", {"ttft": S, "output_tokens": 9, "itl": None}, 1),
+        ("reader_behind", {"ttft": S, "output_tokens": 7, "itl": None}, None),
+        ("reader_behind", {"ttft": S, "itl": None}, None),
+        ("reader_behind", {"ttft": S, "output_tokens": 9, "at_once": True}, None),
+        ("reader_behind", {"failed": True}, None),
+        ("felt_stall", {"ttft": S, "stall.hold": 200 * MS}, 1),
+        ("felt_stall", {"ttft": S, "stall.hold": 190 * MS}, 0),
+        ("felt_stall", {"streamed": False, "e2e": S}, None),
         ("handshake", {"ttft": S, "network.connect": 20, "network.tls": 30}, 50),
         ("handshake", {"ttft": S}, 0),
         ("handshake", {"failed": True}, None),
@@ -83,7 +92,7 @@ def test_a_line_of_an_earlier_version_states_no_share_of_the_first_token() -> No
     for share in line["segments"]:
         share["ttft_ns"] = None
     assert told("ttft.queue_or_unsplit", line) is None
-    assert told("client.busy", line | {"segments": []}) is None
+    assert told("ttft.unsplit", line) is None
 
 
 @pytest.mark.parametrize(
@@ -130,6 +139,16 @@ def test_calls_that_nothing_ties_are_visits_of_their_own() -> None:
     assert rate("a") is None
 
 
+def test_lumps_are_told_of_every_stream() -> None:
+    lines = [
+        call("even", 0, ttft=S, output_tokens=100),
+        call("whole", S, streamed=False, e2e=S),
+        call("lump", 2 * S, ttft=S, output_tokens=100, at_once=True),
+        call("short", 3 * S, ttft=S, output_tokens=1),
+    ]
+    assert gather(lines, {"lumpy"}).file.columns["lumpy"] == [0.0, None, 1.0, 0.0]
+
+
 def test_busy_and_quiet_thirds_of_the_hours() -> None:
     by_hour = [2, 5, 9]
     lines = [
@@ -146,14 +165,15 @@ def test_two_hours_have_no_peak() -> None:
     assert gather(lines, {"at_peak"}).file.columns["at_peak"] == [None, None]
 
 
-def test_a_prompt_that_changes_at_its_front_broke_early() -> None:
+@pytest.mark.parametrize("front", ["system", "instructions", "messages[0] system"])
+def test_a_prompt_that_changes_at_its_front_broke_early(front: str) -> None:
     def line(name: str, at: int, hashes: str, session: str = "s") -> dict[str, Any]:
         return call(
             name,
             at * S,
             session=session,
             request__hashes=hashes,
-            request__parts=[["system", 2], ["user", 1]],
+            request__parts=[[front, 2], ["messages[1] user", 1]],
             request__system_bytes=512,
             request__last_bytes=200,
         )
