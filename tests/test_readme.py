@@ -59,8 +59,9 @@ def test_every_command_works(served: Running, tmp_path: Path) -> None:
         assert done.stdout, command
 
 
-def test_the_program_works(served: Running, tmp_path: Path) -> None:
-    (program,) = blocks("python")
+def test_the_programs_work(served: Running, tmp_path: Path) -> None:
+    """One after the other, as they are read: the second goes on with the first one's client."""
+    program = "\n".join(blocks("python"))
     (tmp_path / "app.py").write_text(program.replace(ADDRESS, served.base_url))
     done = shell("python app.py", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -69,8 +70,8 @@ def test_the_program_works(served: Running, tmp_path: Path) -> None:
 
 def test_every_command_of_the_table_exists(capsys: pytest.CaptureFixture[str]) -> None:
     named = re.findall(r"^\| `latscope (\w+)", README, flags=re.MULTILINE)
-    commands = {"demo", "probe", "calibrate", "budget", "explain", "join", "run"}
-    assert commands | {"sim", "kv", "claims"} == set(named)
+    commands = {"demo", "probe", "calibrate", "budget", "explain", "join", "export", "run"}
+    assert commands | {"check", "compare", "turns", "sim", "kv", "claims"} == set(named)
     for name in named:
         assert latscope([name, "--help"]) == 0
         assert "Usage: latscope" in capsys.readouterr().out

@@ -88,6 +88,7 @@ def attributes(span: dict[str, Any]) -> dict[str, Any]:
     return {item["key"]: next(iter(item["value"].values())) for item in span["attributes"]}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_the_waterfall_and_the_metrics_arrive_at_a_real_collector(
     protocol: str, found: collector.Collector
