@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: help demo test lint types arch format check coverage engines engines-smoke lab twin bench-attribution bench-cost bench-fleet bench-stalls bench-stamps bench-wire intervals clean
+.PHONY: help demo test lint types arch format check coverage engines engines-smoke examples lab twin bench-attribution bench-cost bench-fleet bench-overhead bench-soak bench-stalls bench-stamps bench-stories bench-wire intervals test-floors clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -17,7 +17,7 @@ $(VENV)/base: pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/base
 	@echo "installing the development tools ..."
-	@$(PIP) install -c constraints.txt -e '.[openai,anthropic,encodings,analysis,dev]'
+	@$(PIP) install -c constraints.txt -e '.[openai,anthropic,otel,encodings,analysis,dev]'
 	@touch $@
 
 demo: $(VENV)/base ## the main job, with no key: six simulated calls, each split beside its truth
@@ -25,6 +25,9 @@ demo: $(VENV)/base ## the main job, with no key: six simulated calls, each split
 
 test: $(VENV)/dev ## the tests
 	$(BIN)/python -m pytest
+
+test-floors: $(VENV)/dev ## the capture tests with the oldest supported SDKs, in environments of their own
+	LATSCOPE_FLOORS=1 $(BIN)/python -m pytest -m floors tests/capture
 
 lint: $(VENV)/dev ## ruff: format and lint
 	$(BIN)/ruff format --check .
@@ -64,6 +67,10 @@ lab: $(VENV)/dev ## the lab: real network paths and real proxies (root, Debian p
 	$(BIN)/python -m tests.lab.install all
 	LATSCOPE_ENGINES_REQUIRED=1 $(BIN)/python -m pytest tests/lab
 
+examples: $(VENV)/dev ## docs/examples with LiteLLM, pydantic-ai and LangChain: installed and run
+	$(BIN)/python tests/examples/install.py
+	LATSCOPE_EXAMPLES_REQUIRED=1 $(BIN)/python -m pytest tests/examples
+
 bench-stamps: $(VENV)/dev ## the hard bounds against a real vLLM's own stamps
 	$(BIN)/python tests/engines/install.py vllm
 	$(BIN)/python benchmarks/stamps.py
@@ -75,6 +82,9 @@ bench-attribution: $(VENV)/dev ## the scoreboard: half B of the lab and a real v
 bench-stalls: $(VENV)/dev ## injected stalls over a real network path (root): found, and their causes
 	$(BIN)/python benchmarks/stalls.py
 
+bench-stories: $(VENV)/dev ## the runbooks over simulated weeks, each with one cause: half B
+	$(BIN)/python -m benchmarks.stories
+
 bench-cost: $(VENV)/dev ## what an attribution costs on one core
 	$(BIN)/python benchmarks/cost.py
 
@@ -83,6 +93,12 @@ intervals: $(VENV)/dev ## write latscope/attribution/residuals.py anew from half
 
 bench-fleet: $(VENV)/dev ## how many calls a second the fleet simulator gets done
 	$(BIN)/python benchmarks/fleet.py
+
+bench-overhead: $(VENV)/dev ## what latscope and its peers cost a stream (installs the peers once)
+	$(BIN)/python -m benchmarks.overhead
+
+bench-soak: $(VENV)/dev ## 200 streams at once for SECONDS (1800): no leak, no lost call, no altered byte
+	$(BIN)/python benchmarks/soak.py $(if $(SECONDS),--seconds $(SECONDS))
 
 bench-wire: $(VENV)/dev ## cost per event of the stream decoder against the number of events
 	$(BIN)/python benchmarks/wire.py

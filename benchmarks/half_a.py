@@ -1,14 +1,16 @@
-"""Half A of the lab: twelve simulated endpoints at six loads, and what a client and the scheduler
-know of their calls. Estimators are tuned on it and on nothing else; half B has other endpoints.
+"""Half A of the lab: simulated endpoints at six loads, and what a client and the scheduler know of
+their calls. Estimators are tuned on it and on nothing else; half B has other endpoints.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import exp, hypot
 from random import Random
 from statistics import fmean, median
 from typing import Literal
 
+from benchmarks.uneven import UnevenCost, uneven
 from latscope.attribution.learn import learn_from
 from latscope.attribution.observe import EARLY_STEPS, Observation, jitter2
 from latscope.attribution.profile import Profile
@@ -26,13 +28,16 @@ CALLS, SAMPLE, PROBED = 450, 300, 60
 FRONT: Ns = 3 * MS
 WAYS: tuple[Ns, ...] = (0, 300 * US, MS, 3 * MS)
 """Mean lateness of tokens on their way, an endpoint each in turn."""
+QUICKEST = -1.645
+"""Standard deviations from the middle beyond which one in twenty is: a floor's quantile."""
 JITTER = (1.5, 1.0 * MS)
 """Shape and scale of the gamma-distributed lateness of a way that shows no response head."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """One endpoint: what its steps cost, what fits in one, and what it is asked."""
+    """One endpoint: what its steps cost, what fits in one, and what it is asked. scatter, drift,
+    bursts: how uneven its steps are (see `uneven`)."""
 
     name: str
     cost: Cost
@@ -46,13 +51,26 @@ class World:
     depth: Literal[1, 2] = 1
     """2: the next step is planned while one runs, so being scheduled is not yet being computed."""
     replicas: int = 1
+    scatter: float = 0.0
+    drift: float = 0.0
+    bursts: float = 0.0
 
     @property
     def fleet(self) -> Fleet:
+        return self.drawn(0)
+
+    def drawn(self, seed: int) -> Fleet:
+        """The servers, where their steps are uneven in the course that the seed draws."""
         limits = Limits(
             max_num_seqs=self.places, max_num_batched_tokens=self.budget, depth=self.depth
         )
-        return Fleet(limits=limits, cost=self.cost, replicas=self.replicas, routing="least-loaded")
+        cost = self.cost
+        if self.scatter:
+            course = (self.scatter, self.drift, self.bursts)
+            factors = uneven(f"{self.name}:{seed}", *course)
+            even = {name: getattr(cost, name) for name in Cost.__dataclass_fields__}
+            cost = UnevenCost(**even, factors=factors)
+        return Fleet(limits=limits, cost=cost, replicas=self.replicas, routing="least-loaded")
 
     def workload(self, seed: int, rate: float, calls: int = CALLS) -> Workload:
         return Workload(
@@ -192,6 +210,76 @@ WORLDS = (
         spread=0.7,
         output=50,
     ),
+    World(
+        name="shared",
+        depth=2,
+        cost=_cost(7, 110, 8.0, 300, 100),
+        budget=2048,
+        places=4,
+        prompt=600,
+        spread=1.1,
+        output=30,
+        scatter=0.1,
+        drift=0.1,
+    ),
+    World(
+        name="warm",
+        depth=2,
+        cost=_cost(14, 70, 1.0, 40, 60),
+        budget=2048,
+        places=64,
+        prompt=800,
+        spread=0.9,
+        output=80,
+        scatter=0.05,
+        drift=0.05,
+    ),
+    World(
+        name="desk",
+        cost=_cost(6, 150, 20.0, 500, 200),
+        budget=4096,
+        places=2,
+        prompt=500,
+        spread=1.2,
+        output=25,
+        scatter=0.2,
+        drift=0.1,
+    ),
+    World(
+        name="crowd",
+        cost=_cost(9, 40, 1.0, 25, 50),
+        budget=4096,
+        places=128,
+        prompt=1000,
+        spread=0.8,
+        output=70,
+        scatter=0.12,
+    ),
+    World(
+        name="tenant",
+        depth=2,
+        cost=_cost(12, 180, 10.0, 300, 100),
+        budget=2048,
+        places=8,
+        prompt=700,
+        spread=1.0,
+        output=40,
+        scatter=0.05,
+        drift=0.05,
+        bursts=0.15,
+    ),
+    World(
+        name="laptop",
+        cost=_cost(30, 500, 15.0, 900, 200),
+        budget=2048,
+        places=3,
+        prompt=400,
+        spread=1.1,
+        output=30,
+        scatter=0.03,
+        drift=0.03,
+        bursts=0.1,
+    ),
 )
 
 
@@ -273,14 +361,14 @@ def _row(arrival: Ns, uncached: int, cached: int, engine: Ns, tokens: Sequence[N
 
 
 def _idle_ns(world: World, uncached: int, cached: int) -> Ns:
-    """What the prompt takes alone."""
+    """What the prompt takes alone, on an uneven machine in its quickest hours."""
     cost, total, done = world.cost, 0.0, cached
     while done < cached + uncached:
         count = min(world.budget, cached + uncached - done)
         pairs = count * done + count * (count + 1) / 2
         total += cost.step + cost.prefill * count + cost.attention * pairs
         done += count
-    return round(total)
+    return round(total * exp(QUICKEST * hypot(world.scatter, world.drift)))
 
 
 def _headless(call: Known, dice: Random) -> Known:
@@ -298,7 +386,7 @@ def cells(world: World, seed: int) -> list[Cell]:
     def served(load: float, calls: int, sample: int) -> tuple[Known, ...]:
         trace = sampled(calls, sample, seed)
         workload = world.workload(seed, load * most, calls)
-        run = simulate(world.fleet, drawn(workload), trace=trace)
+        run = simulate(world.drawn(seed), drawn(workload), trace=trace)
         return tuple(known_calls(world, run, WAYS[(seed + WORLDS.index(world)) % len(WAYS)]))
 
     probes = served(PROBES, PROBED, PROBED)

@@ -1,11 +1,12 @@
 """How wrong the estimates of queue, prefill and load excess are where the truth is known, and the
 intervals that follow: makes latscope/attribution/residuals.py.
 
-Half A of the lab: twelve simulated endpoints (model, token budget, places, prompts, prefixes) at
-six loads. For each of them the profile is learnt as a user would learn it: from traffic at the load
-itself (unless its floor is refused), from a calm hour (`inferred`), and from spaced single calls
-(`probed`); with the response head as anchor, and without it, behind a front end and a way that
-jitters. Every call is then estimated and compared with the book-keeping of the scheduler.
+Half A of the lab: eighteen simulated endpoints (model, token budget, places, prompts, prefixes;
+six of them on machines whose steps vary) at six loads. For each of them the profile is learnt as a
+user would learn it: from traffic at the load itself (unless its floor is refused), from a calm hour
+(`inferred`), and from spaced single calls (`probed`); with the response head as anchor, and without
+it, behind a front end and a way that jitters. Every call is then estimated and compared with the
+book-keeping of the scheduler.
 
 `python -m benchmarks.intervals` writes the module from two seeds; with `--check` it then scores a
 third, each endpoint by residuals of the others, a line a cell, one JSON line appended to
@@ -22,6 +23,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
+from textwrap import fill
 
 from benchmarks.half_a import LOADS, WORLDS, Cell, cells
 from benchmarks.setting import commit
@@ -37,14 +39,15 @@ RESULTS = Path(__file__).parent / "results" / "intervals.jsonl"
 
 
 def shares(found: Sequence[Cell]) -> dict[str, float]:
-    """By group, the median share of an excess (what joining a busy engine took left out) that was
-    prefill. Excesses within what a floor can be known to are left out: their shares are noise."""
+    """By group, the median share of an excess that was prefill; what joining a busy engine took and
+    what an uneven machine takes more in calm calls left out. Excesses within what a floor can be
+    known to are left out, too: their shares are noise."""
     groups: dict[str, list[float]] = {}
     for cell in found:
         for call in cell.calls:
             point = point_of(call.row, cell.profile, {})
             rest = 0 if point is None else point.excess_ns - point.joined_ns
-            if point is not None and rest > point.pad_ns:
+            if point is not None and rest > point.pad_ns - point.slow_ns:
                 own = point.floor_ns - point.front_ns + point.joined_ns
                 groups.setdefault(point.group, []).append((call.prefill_ns - own) / rest)
     return {
@@ -84,7 +87,7 @@ def table(found: Sequence[Cell]) -> tuple[dict[str, Residual], dict[str, float]]
 HEAD = '''"""Residuals of estimates, from the lab. Made by benchmarks/intervals.py, never edited.
 
 Commit {commit}, seeds {seeds}. Half A: {count} calls of {worlds} simulated endpoints
-({names})
+{names}
 at loads {loads}, token budgets {budgets}.
 A name is quantity/provenance/anchor/load/company; the values are quantiles of (truth - estimate) in
 the estimate's scale, at the levels of intervals.LEVELS. SHARES: by the same groups, the median
@@ -106,7 +109,7 @@ def write(found: Sequence[Cell]) -> None:
         seeds=", ".join(str(seed) for seed in SEEDS),
         count=sum(len(cell.calls) for cell in found if cell.profile.floor is not None),
         worlds=len(WORLDS),
-        names=", ".join(world.name for world in WORLDS),
+        names=fill(f"({', '.join(world.name for world in WORLDS)})", 100),
         loads=", ".join(str(load) for load in LOADS),
         budgets=", ".join(str(budget) for budget in sorted({world.budget for world in WORLDS})),
     )

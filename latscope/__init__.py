@@ -7,8 +7,7 @@ for call in latscope.read("calls.jsonl"): print(latscope.attribute(call).dominan
 Names resolve on first use, so `import latscope` itself loads no third-party module.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # as `typing` has it, which would be most of what an import costs
 
 __version__ = "0.1.0"
 
@@ -26,8 +25,10 @@ _HOME = {
     "flush": "latscope.middleware",
     "instrument": "latscope.middleware",
     "learn": "latscope.attribution.learn",
+    "pause": "latscope.middleware",
     "read": "latscope.documents.recordings",
     "recent": "latscope.middleware",
+    "resume": "latscope.middleware",
     "tags": "latscope.middleware",
     "turn": "latscope.middleware",
     "uninstrument": "latscope.middleware",
@@ -36,10 +37,12 @@ _HOME = {
 __all__ = sorted([*_HOME, "__version__"])
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'latscope' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(home), name)
 
 
@@ -58,7 +61,9 @@ if TYPE_CHECKING:
     from latscope.export.jsonl import JSONLSink as JSONLSink
     from latscope.middleware import flush as flush
     from latscope.middleware import instrument as instrument
+    from latscope.middleware import pause as pause
     from latscope.middleware import recent as recent
+    from latscope.middleware import resume as resume
     from latscope.middleware import tags as tags
     from latscope.middleware import turn as turn
     from latscope.middleware import uninstrument as uninstrument

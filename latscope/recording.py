@@ -37,7 +37,7 @@ EndReason = Literal[
     "complete",  # the body was read to its end, or the SDK closed after the terminal event
     "closed",  # the caller broke out of or closed the stream before its end
     "cancelled",  # the task was cancelled
-    "abandoned",  # the stream was garbage collected unread
+    "abandoned",  # the stream was garbage collected unread, or the interpreter ended
     "error",  # an exception reached the caller
 ]
 
@@ -95,6 +95,9 @@ class Connection:
     tls: bool | None = None
     peer: str | None = None
     """Address and port the socket is connected to: the first hop, not always the server."""
+    unseen: bool | None = None
+    """True where the transport shows nothing of its connections (aiohttp's): that no connect, TLS
+    or request mark is there says nothing then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +178,8 @@ class Attempt:
 class End:
     reason: EndReason = "complete"
     detail: str | None = None
-    """Class name of the exception for `error` and `cancelled`, `gc`, `break`, `close` otherwise."""
+    """Class name of the exception for `error` and `cancelled`, otherwise `gc`, `exit`, `break` or
+    `close`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,12 @@ from latscope.units import Ns, clamp
 Dominant = Literal["queue", "prefill"]
 
 
+UNEVEN = 0.03
+"""Growth from which a machine counts as uneven."""
+SCATTER = 4.0
+"""How many times its growth a prompt on an uneven machine may well take more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """The engine's interval of one call, split. All ns; *_low_ns, *_high_ns: the 90 % interval.
@@ -31,7 +37,8 @@ class Estimate:
     first token, contention in it included; way_ns: the jitter of the way; waiting_ns: the rest, the
     front end's share of the base (front_ns) included; these three add up to total_ns. excess_ns:
     what an idle engine would not have taken, contention and waiting alike; it overlaps both.
-    floor_ns: what it would have taken.
+    floor_ns: what it would have taken. early_ns: how much before total_ns began the engine may
+    have had the call.
     group: of the residuals the intervals come from; calibrated: whether there were any for it.
     dominant: the larger of queue and prefill, null while their inner intervals (60 %) overlap.
     """
@@ -50,6 +57,7 @@ class Estimate:
     excess_low_ns: Ns
     excess_high_ns: Ns
     floor_ns: Ns
+    early_ns: Ns
     group: str
     calibrated: bool
     dominant: Dominant | None
@@ -60,7 +68,9 @@ class Point:
     """The estimate without its intervals; scale_ns: the measure its errors are counted in; pad_ns:
     how well the floor itself can be known at most; way_ns: what of the interval the way's jitter
     took, neither queue nor prefill; joined_ns: what of the excess went by before a step planned
-    already; group: whose errors they are like."""
+    already, or because the machine was no quicker than in calm calls (slow_ns, at most); early_ns:
+    how much earlier than counted the engine may have had the call, for a head that was read late;
+    group: whose errors they are like."""
 
     anchor: Anchor
     total_ns: Ns
@@ -68,10 +78,12 @@ class Point:
     prefill_ns: Ns
     front_ns: Ns
     joined_ns: Ns
+    slow_ns: Ns
     excess_ns: Ns
     floor_ns: Ns
     scale_ns: Ns
     pad_ns: Ns
+    early_ns: Ns
     group: str
 
     @property
@@ -115,6 +127,7 @@ def split(
         excess_low_ns=excess[0],
         excess_high_ns=excess[1],
         floor_ns=point.floor_ns,
+        early_ns=point.early_ns,
         group=point.group,
         calibrated=prefill[2],
         dominant=_dominant(lean[0], lean[1], total),
@@ -138,12 +151,18 @@ def point_of(
     if floor is None or total is None or (row.kept and one_by_one(profile)):
         return None
     least = floor.terms.at(row.uncached, row.cached)
+    late = _late_head(row, profile, floor)
+    seen = late if uneven(floor) else min(late, max(0, least - total))
+    total += seen
     way = min(profile.jitter_ns, max(0, total - least))
     excess = max(0, total - least - way)
     front = front_of(profile, floor)
-    joined = min(excess, floor.join_ns)
+    slow = round(floor.growth * max(0, least - front))
+    pad = floor.noise_ns + profile.jitter_ns + least // 50 + slow
+    joined = min(excess, floor.join_ns + slow)
     company = _contention(row, profile, floor, excess - joined)
-    group = _group(profile, floor, excess / max(1, least), company / max(1, excess))
+    loads = excess / max(1, least), company / max(1, excess)
+    group = _group(profile, floor, *loads, excess <= SCATTER * slow + floor.join_ns + pad)
     share = shares.get(group)
     shared = company if share is None else round(share * (excess - joined))
     return Point(
@@ -153,10 +172,12 @@ def point_of(
         way_ns=way,
         front_ns=min(front, total),
         joined_ns=joined,
+        slow_ns=slow,
         excess_ns=excess,
         floor_ns=least,
-        scale_ns=floor.noise_ns + profile.jitter_ns + least // 50 + min(excess, least),
-        pad_ns=floor.noise_ns + profile.jitter_ns + least // 50,
+        scale_ns=pad + min(excess, least),
+        pad_ns=pad,
+        early_ns=late - seen + (floor.noise_ns if uneven(floor) else 0),
         group=group,
     )
 
@@ -164,6 +185,20 @@ def point_of(
 def time_of(row: Observation, anchor: Anchor) -> Ns | None:
     """The observation's time to the first token from the anchor."""
     return row.headers_ns if anchor == "headers" else row.sent_ns
+
+
+def uneven(floor: Floor) -> bool:
+    """Whether the same prompt takes now more, now less here, with nobody else about."""
+    return floor.growth > UNEVEN
+
+
+def _late_head(row: Observation, profile: Profile, floor: Floor) -> Ns:
+    """How much later than an unloaded one the response head came. The front end may have been busy,
+    or the head was read late; the second is sure of what the call then took less than its floor,
+    and the rule where machines are uneven."""
+    if floor.anchor != "headers" or row.head_ns is None or profile.head_ns is None:
+        return 0
+    return max(0, row.head_ns - profile.head_ns)
 
 
 def one_by_one(profile: Profile) -> bool:
@@ -186,13 +221,17 @@ def front_of(profile: Profile, floor: Floor) -> Ns:
 
 
 def _contention(row: Observation, profile: Profile, floor: Floor, excess: Ns) -> Ns:
-    """What sharing its steps cost the prompt, at most the excess."""
+    """What sharing its steps cost the prompt, or the machine's being slow, at most the excess."""
     step, early = profile.step, row.early_ns
     if step is None or early is None:
         return 0
     each = max(1.0, profile.tokens_per_chunk or 1.0)
     over = (early - step.at(row.uncached + row.cached)) * each
-    return clamp(round(over * floor.terms.steps(row.uncached)), 0, excess)
+    cost = over * floor.terms.steps(row.uncached)
+    if uneven(floor) and row.step_ns:
+        own = floor.terms.at(row.uncached, row.cached) - floor.terms.base_ns
+        cost = max(cost, own * (row.step_ns / max(1, step.at(row.context)) - 1))
+    return clamp(round(cost), 0, excess)
 
 
 LOADS = (
@@ -209,11 +248,13 @@ COMPANY = ((0.15, "alone"), (0.6, "some"), (inf, "much"))
 """Up to which share of the excess its own first steps explain by company."""
 
 
-def _group(profile: Profile, floor: Floor, load: float, company: float) -> str:
+def _group(profile: Profile, floor: Floor, load: float, company: float, scatter: bool) -> str:
     words = [next(word for most, word in LOADS if load <= most)]
     words.append(next(word for most, word in COMPANY if company <= most))
     if floor.join_ns:
         words.append("ahead")
+    if uneven(floor):
+        words.append("scatter" if scatter else "uneven")
     return "/".join((profile.provenance, floor.anchor, *words))
 
 

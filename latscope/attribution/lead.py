@@ -97,7 +97,7 @@ def _lead(estimate: Estimate | None, decode: Ns, least: Ns, profile: Profile | N
     return Lead(
         prefill_ns=estimate.prefill_ns,
         prefill_low_ns=estimate.prefill_low_ns,
-        prefill_high_ns=estimate.prefill_high_ns,
+        prefill_high_ns=estimate.prefill_high_ns + estimate.early_ns,
         decode_ns=decode,
         decode_low_ns=least,
         way_ns=estimate.way_ns,

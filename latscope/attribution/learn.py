@@ -3,7 +3,7 @@ believe them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import sqrt
+from math import hypot, sqrt
 from statistics import median
 
 from latscope.attribution.ahead import join_of
@@ -51,6 +51,12 @@ STEP = 0.9
 weights. A little less than all, for steps that are not measured better."""
 BLUR = 0.1
 """In how many steps a floor without a crowd of idle calls is blurred."""
+CALM = 0.4
+"""Quantile of the calls at which they count as calm, not as the quickest."""
+LUCK = 2.0
+"""Standard errors by which calm calls must differ for it not to be luck."""
+HALF = 8
+"""Short and long prompts, at least, to tell what grows with the prompt."""
 Key = tuple[str, str, str]
 
 
@@ -268,6 +274,7 @@ def _profile(
         noise_ns=_blur(fit, noise),
         tokens=(min(fit.uncached), max(fit.uncached)),
         join_ns=join,
+        growth=_growth(fit),
     )
     chunks = [row.tokens_per_chunk for row in used if row.tokens_per_chunk is not None]
     spread = [row.jitter2 for row in used if row.jitter2 is not None]
@@ -309,6 +316,29 @@ def _told(
     if left:
         said += f", {left} left before their first token"
     return (replace(count, detail=said), *others)
+
+
+def _growth(fit: Fit) -> float:
+    """By what share what a prompt itself takes is more in the calmer calls than in the quickest:
+    waiting adds the same to short prompts and long ones, an uneven machine adds more to long ones.
+    0 where it may be luck."""
+    own = [floor - fit.terms.base_ns for floor in fit.floors]
+    middle = median(own)
+    rows = list(zip(own, fit.residuals, strict=True))
+    long, short = ([(o, r) for o, r in rows if (o > middle) is more] for more in (True, False))
+    if min(len(short), len(long)) < HALF:
+        return 0.0
+    (low, luck), (high, other) = (_calm([r for _, r in some]) for some in (short, long))
+    apart = median(o for o, _ in long) - median(o for o, _ in short)
+    grown = high - max(0.0, low)
+    return round(grown / apart, 4) if grown >= LUCK * hypot(luck, other) else 0.0
+
+
+def _calm(residuals: Sequence[float]) -> tuple[float, float]:
+    """What a calm call takes above the floor, and its standard error."""
+    step = sqrt(CALM * (1 - CALM) / len(residuals))
+    below, at, above = (quantile(residuals, CALM + by) for by in (-step, 0.0, step))
+    return at, (above - below) / 2
 
 
 def _blur(fit: Fit, noise: Ns) -> Ns:

@@ -69,7 +69,8 @@ class Floor:
     """terms, counted from `anchor`; n: calls (or probe pairs) it rests on; noise_ns: how far
     unloaded calls scatter around it (a median absolute deviation); tokens: smallest and largest
     uncached prompt seen; join_ns: how long a call that joins a busy engine is scheduled and not yet
-    computed (see `ahead`), 0 where nothing shows it."""
+    computed (see `ahead`), 0 where nothing shows it; growth: by what share of it what the prompt
+    itself takes (the floor less its base) is more in a calm call than in the quickest."""
 
     terms: Terms
     anchor: Anchor
@@ -77,6 +78,7 @@ class Floor:
     noise_ns: Ns
     tokens: tuple[int, int]
     join_ns: Ns = 0
+    growth: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from latscope.capture import sdk
-from latscope.capture.tap import Context, Done, Outgoing, Tap
+from latscope.capture import canary, sdk
+from latscope.capture.tap import Context, Done, Intake, Outgoing, Tap
 from latscope.errors import InstrumentError
 
 TRANSPORTS: dict[str, str] = {
@@ -31,8 +31,10 @@ def attach(
     done: Done,
     outgoing: Outgoing | None = None,
     context: Context | None = None,
+    intake: Intake | None = None,
 ) -> None:
-    """Makes every call of the client end in one `done(recording)`.
+    """Makes every call of the client end in one `done(recording)`, or in `intake` where there is
+    one.
 
     client: openai or anthropic SDK client, or a Client or AsyncClient of httpx or httpx2. Twice is
     once: the first `done` stays. Copies an SDK client makes of itself are served too.
@@ -40,9 +42,12 @@ def attach(
     """
     base, http = sdk.base_of(client), _http_client(client)
     if sdk.tap_of(http) is None:
-        _wrap(http, done=done, outgoing=outgoing, context=context)
-    if base is not None:
-        sdk.hook(base, http)
+        _wrap(http, done=done, outgoing=outgoing, context=context, intake=intake)
+    tap = sdk.tap_of(http)
+    if base is not None and tap is not None:
+        tap.hooked = sdk.hook(base, http)
+        if not tap.hooked:
+            canary.not_hooked(tap, sdk.name_of(base))
 
 
 def detach(client: Any) -> None:

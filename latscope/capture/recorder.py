@@ -1,8 +1,8 @@
 """The hot path: one `Call` a logical call, one `AttemptRecorder` an HTTP exchange of it.
 
 Stamps are readings of `perf_counter_ns` (CLOCK_MONOTONIC on Linux), appended flat; a read costs two
-of them and one append. No locks: what must happen once rests on a set's `remove`, which is atomic.
-Nothing here raises into the caller; what went wrong stands in `Recording.broken`.
+of them and one append. No locks: what must happen once rests on the deletion of a dict's key, which
+is atomic. Nothing here raises into the caller; what went wrong stands in `Recording.broken`.
 """
 
 import functools
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 
-from latscope.capture import build, sockets
+from latscope.capture import build, canary, sockets
 from latscope.capture.marks import HTTP_MARKS, TRACE_MARKS
 from latscope.capture.snapshots import Snapshots
 from latscope.capture.watch import Watch
@@ -25,13 +25,22 @@ if TYPE_CHECKING:
 now = time.perf_counter_ns
 
 KEEP_BYTES = 32 * 1024 * 1024
-"""Payload kept of one attempt; later reads keep their times and sizes only."""
+"""Payload kept of one attempt where no intake takes it; later reads keep their times and sizes
+only."""
+
+HAND_OVER = 32 * 1024
+"""So many bytes of payload an intake is given at a time, while the stream is open."""
+
+A_READ = 64
+"""What one read counts for besides its payload until then. Its objects weigh about 120 bytes, so
+that at most twice HAND_OVER waits here, however short the reads are."""
 
 RETRY_HEADER = "x-stainless-retry-count"
 
 NOT_HOOKED = "logical call not hooked: zero is the entry of the transport"
 
 ABANDONED = End(reason="abandoned", detail="gc")
+AT_EXIT = End(reason="abandoned", detail="exit")
 
 CURRENT: ContextVar["Call | None"] = ContextVar("latscope.call", default=None)
 """The call whose entry we are inside. Read at transport entry only."""
@@ -56,8 +65,9 @@ class Call:
     """One logical call while it is open."""
 
     __slots__ = (
-        "ambient", "attempts", "broken", "context", "in_flight", "key", "scoped", "sdk", "sent",
-        "start", "tap", "unhooked", "url", "wall_ns", "watch", "zero",
+        "__weakref__", "ambient", "attempts", "broken", "context", "elsewhere", "in_flight", "key",
+        "scoped", "sdk", "sending", "sent", "start", "tap", "unhooked", "url", "wall_ns", "watch",
+        "zero",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +88,10 @@ class Call:
         self.scoped = False
         """Inside the SDK call or `send` that makes it: more attempts may follow."""
         self.unhooked = False
+        self.sending = False
+        """The HTTP client was asked to send a request of it."""
+        self.elsewhere = False
+        """A request of it, or one made inside of it, went to a transport of another tap."""
         self.attempts: list[AttemptRecorder] = []
         self.url: Any = None
         self.sent: bytes | None = None
@@ -101,16 +115,20 @@ class Call:
                 self.wall_ns += attempt.marks[0][1] - self.zero
                 self.zero = attempt.marks[0][1]
         self.attempts.append(attempt)
+        self.tap.attempts += 1
         if self.start == "transport" and attempt.retry_count is not None:
             LAST_UNHOOKED.set(self)
             if not self.unhooked:
                 self.unhooked = True
                 self.broken.append(NOT_HOOKED)
+                canary.entered_unseen(self)
 
     def leave(self, error: BaseException | None) -> None:
         """The SDK call or `send` returned or raised; an open stream keeps the call open."""
         try:
             self.scoped = False
+            if error is None and not self.attempts and not self.broken:
+                canary.answered_unseen(self)
             if self.start == "transport" and not self.attempts and not self.broken:
                 # Nothing of it came to a transport of this tap: another's, or none at all.
                 self.drop()
@@ -129,12 +147,20 @@ class Call:
 
     def drop(self) -> None:
         """Never mind this call: it is not recorded."""
-        self.tap.open.discard(self.key)
+        self.tap.open.pop(self.key, None)
         self.watch.close()
 
     def attempt_over(self, attempt: "AttemptRecorder") -> None:
         if not self.scoped and self.attempts and attempt is self.attempts[-1]:
             self._rest()
+
+    def abandon(self) -> None:
+        """Ends because the interpreter does, at the last stamp there is."""
+        if self.attempts and self.attempts[-1].end is not None:
+            self.finish_as_last()
+            return
+        last = self.attempts[-1] if self.attempts else None
+        self.finish(AT_EXIT, self.zero if last is None else last.last_stamp)
 
     def finish_as_last(self) -> None:
         """Ends as its last attempt did."""
@@ -147,22 +173,19 @@ class Call:
     def finish(self, end: End, end_ns: Ns) -> None:
         """Builds the recording and hands it on; once, whoever comes first."""
         try:
-            self.tap.open.remove(self.key)
+            del self.tap.open[self.key]
         except KeyError:
             return
         self.tap.waiting.pop(self.key, None)
         self.watch.close()
-        try:
-            recording = build.recording(self, end, end_ns)
-        except Exception as error:
-            self.broke("recording", error)
-            recording = build.remains(self, end)
-        for attempt in self.attempts:
-            attempt.reads.clear()
+        ended = build.Ended(self, end, end_ns)
         # The context may remember this object for long; it must not hold a payload as long.
         self.attempts, self.sent, self.url, self.context = [], None, None, None
         try:
-            self.tap.done(recording)
+            if self.tap.intake is None:
+                self.tap.done(ended.recording())
+            else:
+                self.tap.intake.ended(ended)
         except Exception:
             return
 
@@ -186,8 +209,8 @@ class AttemptRecorder:
 
     __slots__ = (
         "_add", "_calm", "_last", "_room", "_tunnel", "call", "connected", "end", "end_ns",
-        "error_type", "headers", "http", "kernel", "link", "marks", "over", "reads",
-        "retry_count", "status", "traced",
+        "error_type", "headers", "http", "inside", "kernel", "link", "lost", "marks", "over",
+        "reads", "retry_count", "status", "taken", "traced", "unseen",
     )  # fmt: skip
 
     def __init__(self, call: Call, request: Any, entry: Ns) -> None:
@@ -196,7 +219,11 @@ class AttemptRecorder:
         self.reads: list[Any] = []
         """asked, got, chunk; asked, got, chunk; ... Flat: the collector has nothing to walk."""
         self._add = self.reads.extend
-        self._room = KEEP_BYTES
+        self._room = KEEP_BYTES if call.tap.intake is None else HAND_OVER
+        self.taken: Any = None
+        """What the intake that takes the reads made of them."""
+        self.lost = False
+        """The intake could not take all of them."""
         self._last: Ns = 0
         self._calm: Ns = 0
         self._tunnel = False
@@ -208,6 +235,10 @@ class AttemptRecorder:
         self.kernel = Snapshots()
         self.traced = False
         self.connected = False
+        self.inside: Callable[[], object] | None = None
+        """Ends what `outgoing` made current for as long as the transport is at work."""
+        self.unseen = False
+        """The transport shows nothing of its connections: it is no httpcore."""
         self.error_type: str | None = None
         self.end: End | None = None
         self.end_ns: Ns = entry
@@ -219,6 +250,11 @@ class AttemptRecorder:
         if self.status is None:
             return self.error_type is not None
         return self.status in (408, 409, 429) or self.status >= 500
+
+    @property
+    def last_stamp(self) -> Ns:
+        """When something of it was last seen."""
+        return self._last or self.marks[-1][1]
 
     @unfelt
     def trace(self, name: str, info: Any) -> None:
@@ -253,6 +289,8 @@ class AttemptRecorder:
     def responded(self, response: Any) -> None:
         """The transport returned: status and headers are known."""
         stamp = now()
+        self.leave()
+        self.unseen = not self.traced
         self.status = response.status_code
         self.headers = response.headers.raw
         if not any(name == "headers" for name, _ in self.marks):
@@ -268,15 +306,30 @@ class AttemptRecorder:
         """One read of the body: when it was asked for, and a reference to what came."""
         got = now()
         try:
-            size = len(chunk)
-            self._room -= size
-            self._add((asked, got, chunk if self._room >= 0 else size))
+            self._room -= len(chunk) + A_READ
+            self._add((asked, got, chunk))
+            if self._room < 0:
+                self._full()
             silence = got - self._last
             self._last = got
             if silence > self._calm:
                 self._calm = self.kernel.read(silence, got, self.link)
         except Exception as error:
             self.call.broke("read", error)
+
+    def _full(self) -> None:
+        intake = self.call.tap.intake
+        if intake is None:
+            self.reads[-1] = len(self.reads[-1])  # as of every read from here on
+        else:
+            intake.take(self, self.left())
+
+    def left(self) -> list[Any]:
+        """The reads since the last time, which the recorder lets go."""
+        reads, self.reads = self.reads, []
+        self._add = self.reads.extend
+        self._room = HAND_OVER
+        return reads
 
     @unfelt
     def eof(self) -> None:
@@ -302,9 +355,19 @@ class AttemptRecorder:
     @unfelt
     def failed(self, error: BaseException) -> None:
         """The transport raised: there is no response, and nothing more will come."""
+        self.leave()
         if isinstance(error, GeneratorExit):  # the waiting coroutine itself was thrown away
             self._ended(ABANDONED, None)
+        if not self.traced:  # httpcore is silent too, while it waits for a free connection
+            self.unseen = getattr(self.kernel.transport, "_pool", None) is None
         self.interrupted(error)
+
+    @unfelt
+    def leave(self) -> None:
+        """The transport has returned or raised."""
+        inside, self.inside = self.inside, None
+        if inside is not None:
+            inside()
 
     @unfelt
     def closing(self) -> None:
@@ -356,7 +419,7 @@ class AttemptRecorder:
         if self.end is not None:
             return
         self.end = end
-        self.end_ns = self.reads[-2] if self.reads else self.marks[-1][1]
+        self.end_ns = self.last_stamp
 
 
 def retry_count(request: Any) -> int | None:

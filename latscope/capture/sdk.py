@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from latscope.capture.recorder import CURRENT, Call
-from latscope.capture.tap import Tap
+from latscope.capture.tap import Tap, recording
 
 BASES = frozenset({"SyncAPIClient", "AsyncAPIClient"})
 
@@ -49,10 +49,12 @@ def tap_of(http: object) -> Tap | None:
     return tap if isinstance(tap, Tap) else None
 
 
-def hook(base: type, http: object) -> None:
-    """Makes calls through `http` begin at the SDK's entry."""
+def hook(base: type, http: object) -> bool:
+    """Makes calls through `http` begin at the SDK's entry; false when there is none to hook."""
     if base not in _HOOKED:
-        original = base.__dict__["request"]
+        original = base.__dict__.get("request")
+        if not callable(original):
+            return False
         while original in _OURS:  # put back by another tool that had saved it
             original = original.__wrapped__
         kind = _async_request if inspect.iscoroutinefunction(original) else _request
@@ -61,6 +63,7 @@ def hook(base: type, http: object) -> None:
         _HOOKED[base] = (original, wrapper, weakref.WeakSet())
         setattr(base, "request", wrapper)  # noqa: B010 - not a name this type declares
     _HOOKED[base][2].add(http)
+    return True
 
 
 def unhook(base: type, http: object) -> None:
@@ -77,7 +80,7 @@ def unhook(base: type, http: object) -> None:
 def _opened(client: Any, sdk: str) -> Call | None:
     try:
         tap = tap_of(client._client)
-        if tap is None:
+        if tap is None or not recording():
             return None
         call = tap.call("sdk", sdk)
         call.url = client.base_url  # until the first attempt says more

@@ -9,7 +9,7 @@ from latscope.attribution.model import Mode
 from latscope.cli import select
 from latscope.cli.baseline import Keep
 from latscope.cli.history import History, Key, learnt, rereadable
-from latscope.cli.output import Progress, say
+from latscope.cli.output import LeftOut, Progress
 from latscope.documents.prices import Prices
 from latscope.documents.series import Series
 from latscope.errors import InputError
@@ -19,8 +19,6 @@ from latscope.rules.table import Gathered, gather
 
 EVERY = 500
 """Calls between two looks of the progress line."""
-TOLD = 10
-"""Lines left out that are told one by one."""
 SERVER = "server."
 
 
@@ -33,8 +31,15 @@ class Reader:
     mode: Mode | None = None
     prices: Prices | None = None
     progress: Progress = field(default_factory=Progress)
-    left_out: int = 0
-    refused: bool = False
+    left_out: LeftOut = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left_out = LeftOut(progress=self.progress)
+
+    @property
+    def refused(self) -> bool:
+        """Whether a whole line could not be read: of another version, or out of range."""
+        return self.left_out.refused
 
     def gathered(
         self,
@@ -59,11 +64,6 @@ class Reader:
             raise InputError(f"{', '.join(files)}: no call matches what was asked for")
         return found
 
-    def end(self) -> None:
-        """Tells how many lines were left out beyond those told."""
-        if self.left_out > TOLD:
-            say(f"and {counted(self.left_out - TOLD, 'more line')} left out")
-
     def calls(
         self,
         files: Sequence[str],
@@ -80,7 +80,7 @@ class Reader:
             refused: list[str] = []
             for line in lines.read(file, problems=problems, refused=refused):
                 if problems or refused:
-                    self._tell(problems, refused)
+                    self.left_out.tell(problems, refused)
                 number += 1
                 if number % EVERY == 0:
                     self.progress.reached(f"{counted(number, 'call')} read")
@@ -92,7 +92,7 @@ class Reader:
                 if self.prices is not None:
                     call["money"] = self.prices.money(call)
                 yield call
-            self._tell(problems, refused)
+            self.left_out.tell(problems, refused)
 
     def _attributed(
         self, recording: Recording, wanted: select.Selection, history: History
@@ -105,16 +105,6 @@ class Reader:
             return None
         profile = history.profile_of(recording)
         return to_mapping(attribute(recording, profile=profile, mode=self.mode))
-
-    def _tell(self, problems: list[str], refused: list[str]) -> None:
-        self.refused = self.refused or bool(refused)
-        for problem in (*problems, *refused):
-            self.left_out += 1
-            if self.left_out <= TOLD:
-                self.progress.end()
-                say(problem)
-        problems.clear()
-        refused.clear()
 
 
 def _series(file: str) -> Iterator[Series]:

@@ -12,8 +12,8 @@ from latscope.attribution.model import Mode
 from latscope.cli import select
 from latscope.cli.baseline import Keep, check_target
 from latscope.cli.calls import Reader
-from latscope.cli.history import profiles
-from latscope.cli.output import json_line, say, screen, talk
+from latscope.cli.history import profile_option, profiles
+from latscope.cli.output import json_line, say, screen, talk, write_text
 from latscope.errors import InputError, UsageError
 from latscope.report.figures import counted
 from latscope.rules.finding import Finding
@@ -39,13 +39,7 @@ SHOWN = 3
     metavar="FILE",
     help="Keep the calls as a baseline.",
 )
-@click.option(
-    "--profile",
-    "profile_files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What is known of an endpoint (latscope calibrate -o); may be given several times.",
-)
+@profile_option
 @click.option("--runbooks", "folders", multiple=True, metavar="DIR", help="Pages of your own.")
 @click.option("--rule", "asked", multiple=True, metavar="ID", help="Only this runbook.")
 @click.option(
@@ -169,7 +163,7 @@ class _Run:
         baseline = self._reference("baseline", names, calls)
         before = self._reference("before", names, calls)
         found = check(pages, calls, baseline=baseline, before=before, asked=given["asked"])
-        self.reader.end()
+        self.reader.left_out.end()
         self._show(found, calls)
         return self._exit_code(found)
 
@@ -178,7 +172,7 @@ class _Run:
 
         calls = self._calls(NAMES)
         items = checklist(calls, self._reference("baseline", NAMES, calls))
-        self.reader.end()
+        self.reader.left_out.end()
         given = self.asked.given
         if given["as_json"]:
             from latscope.report.checklist import document
@@ -244,7 +238,9 @@ class _Run:
             self._annotate(list(checked.annotations(found, given["fail_on"])))
         if given["junit"] is not None:
             lenient = given["allow_insufficient"]
-            _write(given["junit"], checked.junit(found, given["fail_on"], lenient=lenient))
+            write_text(
+                "--junit", given["junit"], checked.junit(found, given["fail_on"], lenient=lenient)
+            )
 
     def _annotate(self, lines: Sequence[str]) -> None:
         """On stdout, where GitHub looks for them too; with --json that is for one line alone."""
@@ -280,13 +276,6 @@ def _groups(found: Gathered) -> str:
 def _spoken(key: Key) -> str:
     model, endpoint = key
     return f"{model or 'an unnamed model'} at {endpoint or 'an unknown endpoint'}"
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--junit: {path} cannot be written: {error.strerror}") from error
 
 
 # -- the runbooks themselves -----------------------------------------------------------------------

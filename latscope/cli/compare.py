@@ -10,8 +10,8 @@ import click
 
 from latscope.cli import select
 from latscope.cli.calls import Reader
-from latscope.cli.history import profiles
-from latscope.cli.output import json_line, say, screen, talk
+from latscope.cli.history import profile_option, profiles
+from latscope.cli.output import json_line, say, screen, talk, write_text
 from latscope.errors import InputError, UsageError
 from latscope.rules.compare import (
     NAMES,
@@ -30,13 +30,7 @@ INSUFFICIENT = 4
 @click.argument("files", nargs=-1, metavar="BASE NEW", type=str)
 @click.option("--split-at", metavar="TIME", help="One FILE: calls before TIME against the others.")
 @click.option("--across", is_flag=True, help="Another model or endpoint in NEW: compare all calls.")
-@click.option(
-    "--profile",
-    "profile_files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What is known of an endpoint (latscope calibrate -o); may be given several times.",
-)
+@profile_option
 @click.option(
     "--fail-on", type=click.Choice(["slower"]), help="Exit with 1 where E2E or TTFT got slower."
 )
@@ -66,7 +60,7 @@ def compare_command(files: tuple[str, ...], split_at: str | None, **given: Any) 
     reader = Reader(given=profiles(given["profile_files"]))
     base, new = _sides(files, split_at, wanted, reader)
     found = list(_comparisons(base, new, across=given["across"]))
-    reader.end()
+    reader.left_out.end()
     if not found:
         raise InputError(_nothing(base, new))
     _show(found, given)
@@ -162,14 +156,7 @@ def _show(found: Sequence[Comparison], given: dict[str, Any]) -> None:
             for line in lines:
                 click.echo(line)
     if given["junit"] is not None:
-        _write(given["junit"], shown.junit(found))
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--junit: {path} cannot be written: {error.strerror}") from error
+        write_text("--junit", given["junit"], shown.junit(found))
 
 
 def _exit_code(found: Sequence[Comparison], given: dict[str, Any]) -> int:

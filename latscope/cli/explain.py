@@ -11,8 +11,8 @@ from rich.text import Text
 
 from latscope.attribution.model import Attribution, Mode
 from latscope.cli import select, serverside
-from latscope.cli.history import History, learnt, profiles, rereadable
-from latscope.cli.output import Progress, json_line, say, screen
+from latscope.cli.history import History, learnt, profile_option, profiles, rereadable
+from latscope.cli.output import LeftOut, Progress, json_line, say, screen
 from latscope.errors import InputError, UsageError
 from latscope.recording import Recording, ServerSpan
 from latscope.report.figures import counted
@@ -20,8 +20,6 @@ from latscope.rules.fields import check_field, check_plain
 
 EVERY = 100
 """Calls between two looks of the progress line."""
-TOLD = 10
-"""Lines left out that are told one by one."""
 TICKET = 3
 """Calls of a ticket where `--slowest` does not say: the slowest."""
 Pair: TypeAlias = tuple[Recording, Attribution]
@@ -37,13 +35,7 @@ MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
 @click.option(
     "--spans", "span_files", multiple=True, metavar="FILE", help="Server spans, joined first."
 )
-@click.option(
-    "--profile",
-    "profile_files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What is known of an endpoint (latscope calibrate -o); may be given several times.",
-)
+@profile_option
 @click.option("--no-history", is_flag=True, help="Do not split calls by what the others teach.")
 @click.option("--json", "as_json", is_flag=True, help="One attribution a line, nothing else.")
 @click.option(
@@ -118,27 +110,20 @@ class _Reading:
     wanted: select.Selection
     mode: Mode | None
     usable: int = 0
-    left_out: int = 0
-    refused: bool = False
     bad: list[InputError] = field(default_factory=list)
     history: History = field(default_factory=History)
     spans: Iterator[tuple[ServerSpan, ...]] = field(default_factory=lambda: iter(()))
     """Of each recording, in their order, what `--spans` joined to it."""
     progress: Progress = field(default_factory=Progress)
+    left_out: LeftOut = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left_out = LeftOut(progress=self.progress)
 
     def step(self) -> None:
         self.usable += 1
         if self.usable % EVERY == 0:
             self.progress.reached(f"{counted(self.usable, 'call')} read")
-
-    def tell(self, problems: list[str]) -> None:
-        """The first few lines that were left out; the others are counted."""
-        for problem in problems:
-            self.left_out += 1
-            if self.left_out <= TOLD:
-                self.progress.end()
-                say(problem)
-        problems.clear()
 
     def nothing(self) -> None:
         """No call is what was asked for: told, unless none could be read at all."""
@@ -149,13 +134,12 @@ class _Reading:
             say("no call matches")
 
     def end(self) -> int:
-        if self.left_out > TOLD:
-            say(f"and {counted(self.left_out - TOLD, 'more line')} left out")
+        self.left_out.end()
         for error in self.bad[:-1]:
             say(str(error))
         if self.bad:
             raise self.bad[-1]
-        return InputError.exit_code if self.refused else 0
+        return InputError.exit_code if self.left_out.refused else 0
 
 
 def _print(
@@ -221,7 +205,7 @@ def _attributed(files: tuple[str, ...], reading: _Reading) -> Iterator[Pair]:
         refused: list[str] = []
         try:
             for recording in recordings.read(file, problems=problems, refused=refused):
-                _told(reading, problems, refused)
+                reading.left_out.tell(problems, refused)
                 reading.step()
                 recording = serverside.with_spans(recording, next(reading.spans, ()))
                 if not select.asked_for(recording, reading.wanted):
@@ -232,13 +216,7 @@ def _attributed(files: tuple[str, ...], reading: _Reading) -> Iterator[Pair]:
                     yield recording, call
         except InputError as error:
             reading.bad.append(error)
-        _told(reading, problems, refused)
-
-
-def _told(reading: _Reading, problems: list[str], refused: list[str]) -> None:
-    reading.refused = reading.refused or bool(refused)
-    reading.tell(problems)
-    reading.tell(refused)
+        reading.left_out.tell(problems, refused)
 
 
 def _needs_recordings(*options: str | None) -> None:

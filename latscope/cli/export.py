@@ -11,8 +11,8 @@ import click
 
 from latscope.attribution.model import Mode
 from latscope.cli import select
-from latscope.cli.history import History, learnt, profiles, rereadable
-from latscope.cli.output import Progress, json_line, say
+from latscope.cli.history import History, learnt, profile_option, profiles, rereadable
+from latscope.cli.output import LeftOut, Progress, json_line, say
 from latscope.errors import EndpointError, InputError, UsageError
 from latscope.export.otlp.settings import Protocol, Signal, Way, wants_delta, way
 from latscope.report.figures import counted
@@ -20,8 +20,6 @@ from latscope.report.figures import counted
 SCHEMA = "latscope.export/1"
 EVERY = 50
 """Calls between two looks of the progress line."""
-TOLD = 10
-"""Lines left out that are told one by one."""
 SAID = 5
 """Different reasons of a collector that are told."""
 MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
@@ -43,13 +41,7 @@ NOUNS: dict[Signal, str] = {"traces": "span", "metrics": "point"}
 @click.option("--tag", "tags", multiple=True, metavar="NAME", help="A tag to put on metrics.")
 @click.option("--patience", type=click.FloatRange(0), default=60.0, help="Seconds of retrying.")
 @select.options
-@click.option(
-    "--profile",
-    "profile_files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What is known of an endpoint (latscope calibrate -o); may be given several times.",
-)
+@profile_option
 @click.option("--no-history", is_flag=True, help="Do not split calls by what the others teach.")
 @click.option(
     "--mode", type=click.Choice(MODES), help="Whose servers, where the host does not tell."
@@ -146,9 +138,11 @@ class _State:
     calls: int = 0
     lines: int = 0
     """Of them, lines of attributions."""
-    left_out: int = 0
-    refused: bool = False
     progress: Progress = field(default_factory=Progress)
+    left_out: LeftOut = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left_out = LeftOut(progress=self.progress)
 
     def step(self) -> None:
         self.calls += 1
@@ -158,16 +152,6 @@ class _State:
     def waits(self, why: str) -> None:
         self.progress.end()
         say(why)
-
-    def tell(self, problems: list[str], refused: list[str]) -> None:
-        self.refused = self.refused or bool(refused)
-        for problem in (*problems, *refused):
-            self.left_out += 1
-            if self.left_out <= TOLD:
-                self.progress.end()
-                say(problem)
-        problems.clear()
-        refused.clear()
 
 
 def _feed(
@@ -198,9 +182,9 @@ def _lines(files: Sequence[str], state: _State) -> Iterator[Any]:
         refused: list[str] = []
         for line in lines.read(file, problems=problems, refused=refused):
             if problems or refused:
-                state.tell(problems, refused)
+                state.left_out.tell(problems, refused)
             yield line
-        state.tell(problems, refused)
+        state.left_out.tell(problems, refused)
 
 
 def _taken(exporter: Any, recording: Any, state: _State, known: History) -> bool:
@@ -222,8 +206,7 @@ def _taken(exporter: Any, recording: Any, state: _State, known: History) -> bool
 
 
 def _tell(accounts: Sequence[Any], state: _State, traces: bool, *, as_json: bool) -> int:
-    if state.left_out > TOLD:
-        say(f"and {counted(state.left_out - TOLD, 'more line')} left out")
+    state.left_out.end()
     if state.lines and traces:
         say(
             f"{counted(state.lines, 'line')} of latscope.attribution/1 hold no chunks and no"
@@ -241,7 +224,7 @@ def _tell(accounts: Sequence[Any], state: _State, traces: bool, *, as_json: bool
             say(f"{account.url}: {said}: {reason or 'no reason given'}")
     if lost:
         raise EndpointError("; ".join(dict.fromkeys(_lost(account) for account in lost)))
-    whole = all(account.whole for account in accounts) and not state.refused
+    whole = all(account.whole for account in accounts) and not state.left_out.refused
     return 0 if whole else EndpointError.exit_code
 
 
@@ -274,7 +257,7 @@ def to_mapping(accounts: Sequence[Any], state: _State) -> dict[str, Any]:
         "schema": SCHEMA,
         "calls": state.calls,
         "attribution_lines": state.lines,
-        "left_out": state.left_out,
+        "left_out": state.left_out.count,
         **{
             account.signal: {
                 "url": account.url,

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import click
+
 from latscope.attribution.observe import Observation, endpoint_of, observe
 from latscope.attribution.profile import Profile
 from latscope.cli.output import Progress, say
@@ -26,6 +28,15 @@ MOST = 2_000
 """Calls a history is learnt from: of a longer file, so many spread evenly over it."""
 
 Key = tuple[str, str]
+
+profile_option = click.option(
+    "--profile",
+    "profile_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What is known of an endpoint (latscope calibrate -o); may be given several times.",
+)
+"""Of a command that attributes recordings."""
 
 
 @dataclass(slots=True, kw_only=True)

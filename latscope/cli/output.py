@@ -136,6 +136,17 @@ def open_sink(path: Path | None) -> JSONLSink | None:
     return JSONLSink(path)
 
 
+def write_text(option: str, path: Path, text: str) -> None:
+    """A file a user asked for; InputError, naming the option, when it cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{option}: {path} cannot be written: {error.strerror}") from error
+
+
+TOLD = 10
+"""Lines left out that are told one by one."""
+
 UNMOVED = ("dumb", "unknown")
 """Kinds of terminal without a way to clear a line."""
 
@@ -172,3 +183,29 @@ class Progress:
         sys.stderr.write(f"\r\x1b[2Klatscope: {text} ...")
         sys.stderr.flush()
         self.shown = True
+
+
+@dataclass(slots=True, kw_only=True)
+class LeftOut:
+    """Mutable: the lines of files that could not be used. The first few are told one by one, the
+    others counted. refused: whether some were whole, yet of another version or out of range."""
+
+    progress: Progress
+    count: int = 0
+    refused: bool = False
+
+    def tell(self, problems: list[str], refused: list[str]) -> None:
+        """Empties both lists."""
+        self.refused = self.refused or bool(refused)
+        for problem in (*problems, *refused):
+            self.count += 1
+            if self.count <= TOLD:
+                self.progress.end()
+                say(problem)
+        problems.clear()
+        refused.clear()
+
+    def end(self) -> None:
+        """Tells how many there were beyond those told."""
+        if self.count > TOLD:
+            say(f"and {counted(self.count - TOLD, 'more line')} left out")

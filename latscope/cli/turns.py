@@ -10,10 +10,10 @@ import click
 from latscope.attribution.model import Mode
 from latscope.attribution.profile import Profile
 from latscope.cli import select
-from latscope.cli.calls import TOLD, Reader
+from latscope.cli.calls import Reader
 from latscope.cli.explain import MODES
-from latscope.cli.history import History, learnt, profiles, rereadable
-from latscope.cli.output import Screen, json_line, say, screen
+from latscope.cli.history import History, learnt, profile_option, profiles, rereadable
+from latscope.cli.output import LeftOut, Progress, Screen, json_line, say, screen
 from latscope.errors import InputError, UsageError
 from latscope.report.figures import counted
 from latscope.rules.inbound import Inbound
@@ -54,13 +54,7 @@ TIES = (
     metavar="FILE",
     help="[[prices]] in TOML, before the vendors' list prices.",
 )
-@click.option(
-    "--profile",
-    "profile_files",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What is known of an endpoint (latscope calibrate -o); may be given several times.",
-)
+@profile_option
 @click.option("--no-history", is_flag=True, help="Do not split calls by what the others teach.")
 @click.option("--json", "as_json", is_flag=True, help="One session a line, nothing else.")
 @click.option(
@@ -135,7 +129,7 @@ def _calls(
         finally:
             reader.progress.end()
         inbound = _inbound(copies) if found else []
-    reader.end()
+    reader.left_out.end()
     return found, passing, inbound
 
 
@@ -144,10 +138,9 @@ def _inbound(files: Sequence[str]) -> list[Inbound]:
 
     problems: list[str] = []
     found = [each for file in files for each in recordings.read_inbound(file, problems=problems)]
-    for problem in problems[:TOLD]:
-        say(problem)
-    if len(problems) > TOLD:
-        say(f"and {counted(len(problems) - TOLD, 'more line')} left out")
+    left_out = LeftOut(progress=Progress())
+    left_out.tell(problems, [])
+    left_out.end()
     return found
 
 

@@ -4,6 +4,9 @@ Made for several processes that append to one file and for processes that die wi
 file is opened for appending, and a line, its end included, is one write. So lines of two writers
 never mix, and a killed process leaves whole lines and at most one cut short at the very end; the
 next writer starts on a fresh line.
+
+A file that is full or old is renamed, and a new one begun; whoever else writes to it notices before
+its next line, and goes over to the new one.
 """
 
 import contextlib
@@ -11,11 +14,15 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
+from latscope.errors import UsageError
+from latscope.export.rotation import Rotation
 from latscope.recording import Recording, line_pieces
 
 log = logging.getLogger("latscope")
@@ -26,10 +33,34 @@ class JSONLSink:
 
     Opened at the first recording. A file that cannot be opened or written costs the recording,
     counted in `lost`; the first of a row of failures is logged, none is raised.
+
+    detail: `body` keeps the masked answer, so that a later version can read it again; `timing` the
+    reads, the place, kind and token count of each event and the usage, about a sixth of the bytes.
+    max_bytes, max_age: a file with a line more than so many bytes, or begun so many seconds ago, is
+    renamed to `NAME.TIME.SUFFIX` (UTC) before the next line. keep: so many renamed files stay, the
+    oldest go; null keeps all. UsageError for arguments that make no sense.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        detail: Literal["body", "timing"] = "body",
+        max_bytes: int | None = None,
+        max_age: float | None = None,
+        keep: int | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if detail not in ("body", "timing"):
+            raise UsageError(f"detail is 'body' or 'timing', not {detail!r}")
+        for name, value in (("max_bytes", max_bytes), ("max_age", max_age)):
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} must be above 0, not {value}")
+        if keep is not None and keep < 0:
+            raise UsageError(f"keep is a number of files, not {keep}")
         self.path = Path(os.path.abspath(path))
+        self.detail = detail
+        self._rotation = Rotation(self.path, max_bytes, max_age, keep, clock)
         self.written = 0
         """Recordings written whole."""
         self.lost = 0
@@ -50,6 +81,8 @@ class JSONLSink:
 
     def write_slowly(self, recording: Recording) -> Iterator[None]:
         """`write`, stopping wherever the writer may let others run."""
+        if self.detail == "timing":
+            recording = yield from timing(recording)
         pieces = []
         for piece in line_pieces(recording):
             pieces.append(piece)
@@ -71,6 +104,8 @@ class JSONLSink:
 
     def _append(self, line: bytes) -> None:
         try:
+            if self._file is not None and self._rotation.over(self._file):
+                self._shut()
             file = self._open()
             line = b"\n" + line if self._ends_torn() else line
             # The interpreter lock is free during the write. A full disk may take part of a line:
@@ -98,6 +133,7 @@ class JSONLSink:
             self._file = os.open(self.path, flags, 0o600)
             os.set_blocking(self._file, True)
             self._reader = _reader(self._file, self.path)
+            self._rotation.begun(self._file)
         return self._file
 
     def _ends_torn(self) -> bool:
@@ -114,10 +150,13 @@ class JSONLSink:
             self.before_close()
         with self._locked():
             self._closed = True
-            for file in (self._file, self._reader):
-                if file is not None:
-                    os.close(file)
-            self._file = self._reader = None
+            self._shut()
+
+    def _shut(self) -> None:
+        for file in (self._file, self._reader):
+            if file is not None:
+                os.close(file)
+        self._file = self._reader = None
 
     def __enter__(self) -> Self:
         return self
@@ -132,6 +171,18 @@ class JSONLSink:
 
     def __repr__(self) -> str:
         return f"JSONLSink({str(self.path)!r})"
+
+
+def timing(recording: Recording) -> Generator[None, None, Recording]:
+    """The recording without its bodies, what happened in them in their place; in steps."""
+    # Not at the module's head: a sink is made before anything third-party may be loaded.
+    from latscope.protocols.outline import outlined
+
+    attempts = []
+    for attempt in recording.attempts:
+        attempts.append((yield from outlined(attempt, recording.target.path)))
+        yield
+    return replace(recording, attempts=tuple(attempts))
 
 
 def _reader(file: int, path: Path) -> int | None:

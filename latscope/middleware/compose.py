@@ -4,27 +4,22 @@ import inspect
 import io
 import os
 import weakref
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from latscope.errors import UsageError
 from latscope.export.jsonl import JSONLSink
 from latscope.export.ring import RingSink
-from latscope.middleware import worker
-from latscope.middleware.context import snapshot
-from latscope.recording import Recording, Sample
+from latscope.middleware import tracing, worker
+from latscope.recording import Recording
+from latscope.units import S
 
 if TYPE_CHECKING:
-    from latscope.middleware.pipeline import Plan
+    from latscope.middleware.intake import Write
 
 Client = TypeVar("Client")
 Sink: TypeAlias = Any
 """Something callable with a recording, or with a method `write` that takes one."""
-
-Write: TypeAlias = Callable[[Recording], Iterator[None]]
-"""A sink made safe: writes in short steps and never raises."""
 
 _ring = RingSink()
 _files: dict[str, JSONLSink] = {}
@@ -40,6 +35,9 @@ def instrument(
     keep_headers: Iterable[str] = (),
     sample: float = 1.0,
     prefix: bool | bytes = False,
+    propagate: bool | None = None,
+    slow: float | None = None,
+    max_body: int = 4 * 1024 * 1024,
 ) -> Client:
     """Records every call of `client` from now on; gives back the same object.
 
@@ -48,9 +46,13 @@ def instrument(
     thread, one at a time; without one the last 1,000 stay in memory for `recent`. The environment
     variable LATSCOPE_FILE adds a JSONL file. tags: added to every recording of this client.
     keep_content: keep the text of prompts and answers (never secrets). keep_headers: response
-    headers kept besides the usual ones. sample: the share of calls kept, 0 to 1. prefix: hash the
+    headers kept besides the usual ones. sample: the share of calls kept, 0 to 1; calls that failed
+    are kept whatever it is, and those that took `slow` seconds or more. max_body: bytes kept of one
+    answer, masked; of a longer one the events' places, kinds and tokens stay. prefix: hash the
     prompt's prefix, to see what a prefix cache could have saved; with the key in the user's file,
-    or with the one given.
+    or with the one given. propagate: send `traceparent` and `X-Request-Id` with every request that
+    has none and is not signed, so that a server's own spans join the call; by default only with a
+    sink that traces (OTelSink).
 
     A client that is instrumented already is instrumented anew: the last call holds.
 
@@ -60,25 +62,30 @@ def instrument(
     # Not at the module's head: `import latscope` and `latscope run` load no third-party module
     # before there is a client, and the worker must not find them missing at the first call.
     from latscope.capture.instrument import attach, detach
+    from latscope.middleware.intake import Intake, Sampling
     from latscope.middleware.pipeline import Plan
 
     if not 0 <= sample <= 1:
         raise UsageError(f"sample is a share from 0 to 1, not {sample}")
+    if slow is not None and not slow >= 0:
+        raise UsageError(f"slow is a time in seconds, not {slow}")
+    if max_body < 0:
+        raise UsageError(f"max_body is a number of bytes, not {max_body}")
     plan = Plan(
         keep_content=keep_content,
         keep_headers=tuple(header.lower() for header in keep_headers),
         key=_key(prefix),
         tags={name: str(value) for name, value in (tags or {}).items()},
     )
-    writes = [_safely(each) for each in _sinks(sink)]
-
-    def done(recording: Recording) -> None:
-        if _chosen(recording.call_id, sample):
-            worker.current().submit(lambda: _work(recording, plan, sample, writes))
-
+    sinks = _sinks(sink)
+    writes = [_safely(each) for each in sinks]
+    hooks = tracing.hooks(client, sinks, propagate)
+    sampling = Sampling(sample, None if slow is None else round(slow * S))
+    intake = Intake(plan, sampling, writes, max_body)
     detach(client)
-    attach(client, done=done, context=snapshot)
+    attach(client, done=_nobody, outgoing=hooks.outgoing, context=hooks.context, intake=intake)
     _clients.add(client)
+    worker.current().get_ready()  # a call may still be open when the process ends
     return client
 
 
@@ -88,9 +95,23 @@ def ensure(client: object) -> None:
     from latscope.capture.instrument import attach, attached
 
     if attached(client):
-        attach(client, done=lambda recording: None)  # the tap that is there stays
+        attach(client, done=_nobody)  # the tap that is there stays
     else:
         instrument(client)
+
+
+def pause() -> None:
+    """From now on no call is recorded, of any client, until `resume`. Calls that are open go on."""
+    from latscope.capture import tap
+
+    tap.pause()
+
+
+def resume() -> None:
+    """Ends a `pause`."""
+    from latscope.capture import tap
+
+    tap.resume()
 
 
 def uninstrument(client: Client) -> Client:
@@ -125,22 +146,17 @@ def _settle() -> None:
         settle(client)
 
 
-worker.before_stop.append(_settle)
+def _end() -> None:
+    from latscope.capture.tap import end_all
+
+    end_all()
 
 
-def _work(recording: Recording, plan: "Plan", rate: float, writes: list[Write]) -> Iterator[None]:
-    from latscope.middleware.pipeline import process
-
-    recording = yield from process(recording, plan)
-    if rate < 1:
-        recording = replace(recording, sample=Sample(rate=rate, why="random"))
-    for write in writes:
-        yield from write(recording)
+worker.before_stop.append(_end)
 
 
-def _chosen(call_id: str, rate: float) -> bool:
-    # By the call's own random id: no random state of ours or of the application's is touched.
-    return rate >= 1 or zlib.crc32(call_id.encode()) < rate * 2**32
+def _nobody(recording: Recording) -> None:
+    """The intake has it."""
 
 
 def _key(prefix: bool | bytes) -> bytes | None:
@@ -168,15 +184,15 @@ def _sinks(sink: Sink | Sequence[Sink] | None) -> list[Sink]:
     return sinks
 
 
-def _safely(sink: Sink) -> Write:
+def _safely(sink: Sink) -> "Write":
     """The sink as short steps that never raise; its first failure in a row is logged."""
     steps = _steps(sink)
     failing = False
 
-    def write(recording: Recording) -> Iterator[None]:
+    def write(recording: Recording, context: object) -> Iterator[None]:
         nonlocal failing
         try:
-            yield from steps(recording)
+            yield from steps(recording, context)
         except GeneratorExit:
             raise
         except BaseException as error:  # one that calls sys.exit must not cost the others theirs
@@ -193,15 +209,19 @@ def _is_async(call: Any) -> bool:
     return any(map(inspect.iscoroutinefunction, (call, getattr(call, "__call__", None))))  # noqa: B004
 
 
-def _steps(sink: Sink) -> Write:
+def _steps(sink: Sink) -> "Write":
     if isinstance(sink, JSONLSink):
         sink.before_close = flush
-        return sink.write_slowly
+    slowly = getattr(sink, "write_slowly", None)
+    if callable(slowly):
+        return lambda recording, _: slowly(recording)
+    if tracing.traces(sink):
+        return lambda recording, context: sink.finish(recording, getattr(context, "begun", None))
     call = getattr(sink, "write", sink)
     if not callable(call) or isinstance(sink, io.IOBase) or _is_async(call):
         raise UsageError(f"a sink is called with a recording, or has write(recording): {sink!r}")
 
-    def steps(recording: Recording) -> Iterator[None]:
+    def steps(recording: Recording, context: object) -> Iterator[None]:
         call(recording)
         yield
 

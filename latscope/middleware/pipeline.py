@@ -26,6 +26,8 @@ class Plan:
     """What `instrument` was asked for, as far as the steps need it."""
 
     mask: bool = True
+    bodies: bool = True
+    """The bodies are still to be masked; else that was done while they came."""
     keep_content: bool = False
     keep_headers: tuple[str, ...] = ()
     key: bytes | None = field(default=None, repr=False)
@@ -141,20 +143,27 @@ def _inherit(recording: Recording, plan: Plan) -> Slowly:
     yield
     return replace(
         recording,
+        call_id=context.call_id or recording.call_id,
         tags={**recording.tags, **plan.tags, **context.tags},
         turn=context.turn if context.turn is not None else recording.turn,
-        trace=context.trace if context.trace is not None else recording.trace,
+        trace=context.ids or recording.trace,
     )
 
 
 def _mask(recording: Recording, plan: Plan) -> Slowly:
     if not plan.mask:
         return recording
-    return (
-        yield from mask_steps(
-            recording, keep_headers=plan.keep_headers, keep_content=plan.keep_content
-        )
+    bodies = [None if plan.bodies else attempt.body for attempt in recording.attempts]
+    if not plan.bodies:
+        bare = tuple([replace(attempt, body=None) for attempt in recording.attempts])
+        recording = replace(recording, attempts=bare)
+    masked = yield from mask_steps(
+        recording, keep_headers=plan.keep_headers, keep_content=plan.keep_content
     )
+    if plan.bodies:
+        return masked
+    attempts = map(lambda attempt, body: replace(attempt, body=body), masked.attempts, bodies)
+    return replace(masked, attempts=tuple(attempts))
 
 
 def _blank(recording: Recording) -> Recording:

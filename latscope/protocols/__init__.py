@@ -13,6 +13,7 @@ from latscope.protocols import (
     openai_completions,
     openai_responses,
 )
+from latscope.protocols.bedrock import unwrapped
 from latscope.protocols.dialect import Dialect
 from latscope.protocols.fields import as_list, as_map, as_str, parse
 from latscope.wire.frames import Frame
@@ -43,7 +44,7 @@ def detect(path: str, body: bytes | None = None, frames: Sequence[Frame] = ()) -
     if named is not None and named.path_decides:
         return named
     whole = () if body is None else _signs("", body)
-    for signs in (*(_signs(f.name, f.data) for f in frames[:FRAMES_READ]), whole):
+    for signs in (*(_signs(f.name, f.data) for f in map(unwrapped, frames[:FRAMES_READ])), whole):
         for sign in signs:
             for dialect in DIALECTS:
                 if sign in dialect.signs:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from latscope.rules.inbound import Inbound, first_byte
 from latscope.rules.prefixes import Break, cost_of, prompt_of
 from latscope.rules.stats import Estimate
 from latscope.rules.turns import OWNER, Session, Turn, history_of, money, slopes, total
@@ -57,6 +58,7 @@ def _turn(turn: Turn, rates: Mapping[Any, float | None]) -> dict[str, Any]:
             "money": history.money,
         },
         "money": _money(turn.calls),
+        "inbound": [_inbound(turn, request) for request in turn.inbound],
         "calls": [_call(turn, place, rates) for place in range(len(turn.calls))],
         "gaps": [
             {
@@ -90,6 +92,29 @@ def _turn(turn: Turn, rates: Mapping[Any, float | None]) -> dict[str, Any]:
             }
             for apart in turn.apart
         ],
+    }
+
+
+def _inbound(turn: Turn, request: Inbound) -> dict[str, Any]:
+    """The request the turn was made for; `first_byte` null when no byte was sent."""
+    found = first_byte(turn, request)
+    return {
+        "at_ns": request.started_ns - turn.started_ns,
+        "wall_ns": request.wall_ns,
+        "first_byte_ns": request.first_byte_ns,
+        "status": request.status,
+        "method": request.method,
+        "route": request.route,
+        "end": request.end,
+        "first_byte": None
+        if found is None
+        else {
+            "call": None if found.call is None else turn.calls[found.call]["call_id"],
+            "before_ns": found.before_ns,
+            "ttft_ns": found.ttft_ns,
+            "after_ns": found.after_ns,
+            "held": found.held,
+        },
     }
 
 

@@ -8,6 +8,7 @@ from latscope.report.figures import UNKNOWN, count, counted, duration, percent
 from latscope.report.money import money as spoken
 from latscope.report.notes import Note
 from latscope.report.turnjson import PARTS, currency
+from latscope.rules.inbound import Inbound, first_byte
 from latscope.rules.prefixes import cost_of, prompt_of
 from latscope.rules.turns import Loop, Turn, history_of, money
 from latscope.units import MS
@@ -21,6 +22,7 @@ NAMES = ("system", "tools", "history", "last turn")
 def notes(turn: Turn, rates: Mapping[Any, float | None]) -> Iterator[Note]:
     """rates: of each (model, endpoint) what an uncached prompt token takes, ns; null: unknown."""
     for label, lines, tone in (
+        ("first byte", _first_byte(turn), "plain"),
         ("gaps", _gaps(turn), "plain"),
         ("loop", _loops(turn), "warn"),
         ("one by one", _apart(turn), "warn"),
@@ -32,6 +34,32 @@ def notes(turn: Turn, rates: Mapping[Any, float | None]) -> Iterator[Note]:
         told = tuple(lines)
         if told:
             yield Note(label=label, lines=told, tone=tone)
+
+
+def _first_byte(turn: Turn) -> Iterator[str]:
+    for request in turn.inbound:
+        name = " ".join(word for word in (request.method, request.route) if word) or "your service"
+        found = first_byte(turn, request)
+        if found is None:
+            yield f"{name} sent none{_ended(request)}"
+            continue
+        said = f"{name} after {duration(request.first_byte_ns, STEP)}"
+        if found.call is None:
+            yield f"{said}, before any model's first token{_ended(request)}"
+            continue
+        yield (
+            f"{said}: {duration(found.before_ns, STEP)} until call {found.call + 1} began,"
+            f" {duration(found.ttft_ns, STEP)} to its first token,"
+            f" {duration(found.after_ns, STEP)} from there, yours{_ended(request)}"
+        )
+        if found.held:
+            yield f"call {found.call + 1} was over by then: nothing of its stream was passed on"
+
+
+def _ended(request: Inbound) -> str:
+    how = {"complete": "", "cut": "; cut", "cancelled": "; cancelled", "error": "; failed"}
+    detail = "" if request.detail is None else f" ({request.detail})"
+    return f"{how[request.end]}{detail}"
 
 
 def _gaps(turn: Turn) -> Iterator[str]:

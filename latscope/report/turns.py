@@ -21,6 +21,7 @@ from latscope.report.terminal import append_bar, append_names, note_lines, packe
 from latscope.report.turnjson import currency
 from latscope.report.turnnotes import notes
 from latscope.report.view import LAID, Share
+from latscope.rules.inbound import Inbound
 from latscope.rules.turns import Gap, Session, Turn, history_of, money, slopes, total
 from latscope.units import MS, Ns, rfc3339
 
@@ -28,6 +29,8 @@ Rates: TypeAlias = Mapping[Any, float | None]
 """Of each (model, endpoint) what an uncached prompt token takes, ns; null: unknown."""
 
 DOTS = "┄"
+LINE = "─"
+BYTE = "◆"
 OUTSIDE = "outside"
 LABEL = 12
 VALUE = 8
@@ -133,21 +136,49 @@ def _facts(turn: Turn) -> Iterator[str]:
 
 def _rows(turn: Turn, canvas: Canvas, head: Sequence[str], width: int) -> Iterator[Text]:
     """Calls and the gaps between them, in order of time."""
+    for request in turn.inbound:
+        yield _request(turn, request, canvas)
+    count = len(turn.calls)
     before: dict[int, Gap] = {}
     for gap in turn.gaps:
-        after = next(i for i, at in enumerate(turn.at_ns) if at >= gap.at_ns + gap.ns)
-        before[after] = gap
-    count = len(turn.calls)
+        later = (place for place, at in enumerate(turn.at_ns) if at >= gap.at_ns + gap.ns)
+        before[next(later, count)] = gap
     hidden = range(ENDS[0], count - ENDS[1]) if count > SHOWN else range(0)
     for place in range(count):
         if place in hidden:
             if place == hidden.start:
                 yield _folded(turn, hidden, canvas, head)
             continue
-        gap_before = before.get(place)
-        if gap_before is not None and gap_before.ns >= SMALL * turn.wall_ns:
-            yield _gap(turn, gap_before, canvas, width)
+        yield from _gap_before(turn, before.get(place), canvas, width)
         yield _call(turn, place, canvas, head)
+    yield from _gap_before(turn, before.get(count), canvas, width)
+
+
+def _gap_before(turn: Turn, gap: Gap | None, canvas: Canvas, width: int) -> Iterator[Text]:
+    if gap is not None and gap.ns >= SMALL * turn.wall_ns:
+        yield _gap(turn, gap, canvas, width)
+
+
+def _request(turn: Turn, request: Inbound, canvas: Canvas) -> Text:
+    """The inbound request, whole, with the place of its first byte."""
+    line = Text(f"{'request':<{canvas.label + 1}}")
+    if request.end != "complete":
+        line = Text.assemble("request ", (f"{'✗':<{canvas.label - 7}}", "bold red"))
+    mine = colour("client", canvas.colours)
+    scale = canvas.bar / max(1, turn.wall_ns)
+    begin = request.started_ns - turn.started_ns
+    first, last = round(begin * scale), round((begin + request.wall_ns) * scale)
+    cells = [BLANK] * canvas.bar
+    for index in range(min(first, canvas.bar - 1), min(max(first + 1, last), canvas.bar)):
+        cells[index] = LINE, mine
+    if request.first_byte_ns is not None:
+        cells[min(int((begin + request.first_byte_ns) * scale), canvas.bar - 1)] = BYTE, mine
+    append_bar(line, cells)
+    said = figures.duration(
+        request.wall_ns, STEP, figures.common_unit([turn.wall_ns, request.wall_ns])
+    )
+    line.append(f" {said:>{VALUE}}")
+    return line
 
 
 def _call(turn: Turn, place: int, canvas: Canvas, head: Sequence[str]) -> Text:
@@ -248,6 +279,8 @@ def _legend(turn: Turn, width: int, colours: bool) -> Iterator[Text]:
             line = Text()
         line = Text.assemble(line, "   ", said) if line.plain else said
     yield line
+    if any(request.first_byte_ns is not None for request in turn.inbound):
+        yield Text(f"{BYTE} first byte of your answer", "dim")
     if turn.overlaps:
         said_so = "• on the critical path: what, if shorter, would have ended the turn earlier"
         yield from (Text(text, "dim") for text in wrap(said_so, width))

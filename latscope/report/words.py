@@ -40,6 +40,8 @@ FLAGS: dict[str, str] = {
     "address_failed": "connecting failed before it succeeded: one address did not answer",
     "resolver_step": "connecting took just over a multiple of 5 s: a name server did not answer",
     "no_tcp_info": "the kernel said nothing of the connection: round trip and loss are unknown",
+    "connection_unseen": "the transport shows nothing of its connections: their time is unknown",
+    "left_running": "left over HTTP/2 without a word to the server: it may go on generating",
     "capture_incomplete": "the recording is incomplete: see `broken` in it",
     "hidden_reasoning": "reasoning was generated and not shown: the silence holds decode too",
     "replayed_answer": "a gateway answered from its cache: usage and figures are an earlier call's",

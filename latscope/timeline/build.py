@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from latscope.protocols import reported
 from latscope.protocols.events import VISIBLE_KINDS, Event, Reported
 from latscope.recording import Attempt, Recording, ServerSpan
-from latscope.timeline.connection import connection_flags
+from latscope.timeline.connection import connection_flags, left_running
 from latscope.timeline.exchanges import exchanges
 from latscope.timeline.hops import own_times
 from latscope.timeline.markers import markers
@@ -117,7 +117,7 @@ def _assemble(
         service_tier=facts.get("service_tier"),
         path=path_of(attempt),
         stamp_bound_ns=max([CLOCK_BOUND, *(a.at.width for a in (*tokens[:1], *tokens[-1:]))]),
-        flags=_flags(recording, stream, tokens),
+        flags=_flags(recording, stream, tokens, verdict),
         evidence=Evidence(
             tcp=attempt.tcp_info,
             rtt=recording.rtt_probe,
@@ -193,7 +193,7 @@ def _facts(events: Sequence[Event]) -> Mapping[str, str]:
 
 
 def _flags(
-    recording: Recording, stream: Stream | None, tokens: tuple[Arrival, ...]
+    recording: Recording, stream: Stream | None, tokens: tuple[Arrival, ...], verdict: Verdict
 ) -> tuple[str, ...]:
     """What a reader of the figures must know, in fixed words (docs/attribution.md)."""
     flags = [] if stream is None else _stream_flags(stream, tokens)
@@ -201,6 +201,8 @@ def _flags(
         flags.append("replayed_answer")
     if _shared(recording):
         flags.append("shared_connection")
+    if verdict == "cancelled" and left_running(recording):
+        flags.append("left_running")
     if recording.broken:
         flags.append("capture_incomplete")
     return (*flags, *connection_flags(recording))

@@ -17,13 +17,21 @@ STEP_SLACK: Ns = 300 * MS
 
 
 def connection_flags(recording: Recording) -> list[str]:
-    """`resolver_step` and `address_failed` of any attempt, `no_tcp_info` of the last one."""
+    """`connection_unseen`, `resolver_step` and `address_failed` of any attempt, `no_tcp_info` of
+    the last one."""
     held = {
+        "connection_unseen": any(a.connection and a.connection.unseen for a in recording.attempts),
         "resolver_step": any(map(_resolver_step, recording.attempts)),
         "address_failed": any(map(_address_failed, recording.attempts)),
         "no_tcp_info": any(map(_no_tcp_info, recording.attempts[-1:])),
     }
     return [flag for flag, holds in held.items() if holds]
+
+
+def left_running(recording: Recording) -> bool:
+    """HTTP/2, and the caller is gone: neither httpcore nor httpcore2 resets the stream."""
+    connection = recording.attempts[-1].connection if recording.attempts else None
+    return connection is not None and connection.http == "HTTP/2"
 
 
 def _resolver_step(attempt: Attempt) -> bool:

@@ -30,7 +30,7 @@ def exchanges(
     """
     if not attempts:
         return (_exchange(Attempt(), 0, end_ns, last=True, request_bytes=None),)
-    entries = [clamp(attempt.mark("entry") or 0, 0, end_ns) for attempt in attempts[1:]]
+    entries = [clamp(_begun(attempt), 0, end_ns) for attempt in attempts[1:]]
     starts = list(accumulate([0, *entries], max))  # attempts are sequential, whatever marks say
     found = []
     for index, attempt in enumerate(attempts):
@@ -43,6 +43,13 @@ def exchanges(
     return tuple(found)
 
 
+def _begun(attempt: Attempt) -> Ns:
+    """When the SDK began the try, where it told (see middleware.anthropic); else the transport's
+    entry. What lies between is the client's own, not the wait before the try."""
+    told = attempt.mark("attempt")
+    return (attempt.mark("entry") or 0) if told is None else told
+
+
 def _exchange(
     attempt: Attempt, start: Ns, end: Ns, *, last: bool, request_bytes: int | None
 ) -> Exchange:
@@ -50,17 +57,25 @@ def _exchange(
     headers, sent = marks.get("headers"), marks.get("request.sent")
     ready = _ready(attempt, marks, end, request_bytes)
     ready = None if ready is None else clamp(ready, start, end)
+    unseen = attempt.connection is not None and attempt.connection.unseen is True
+    # Before the transport was asked, and that alone, is the client's own for sure.
+    phases = (
+        _unseen(clamp(marks.get("entry", 0), start, end), start, end)
+        if unseen
+        else _phases(marks, start, end, ready)
+    )
     return Exchange(
         start_ns=start,
         end_ns=end,
         outcome="answered" if last else outcome(attempt),
         status=attempt.status,
         error_type=attempt.error_type,
-        phases=_phases(marks, start, end, ready),
+        phases=phases,
         ready_ns=ready,
         sent_ns=None if sent is None else clamp(sent, start, end),
         headers_ns=None if headers is None else clamp(headers, start, end),
         retry_after_ns=retry_after(attempt.headers),
+        unseen=unseen,
     )
 
 
@@ -118,6 +133,14 @@ def _phases(marks: Mapping[str, Ns], start: Ns, end: Ns, ready: Ns | None) -> tu
     return tuple(
         Phase(name=name, start_ns=at, end_ns=edge)
         for (name, at), edge in zip(bounds, edges, strict=True)
+    )
+
+
+def _unseen(entry: Ns, start: Ns, end: Ns) -> tuple[Phase, ...]:
+    """The phases where the transport shows none: all it did is one wait."""
+    return (
+        Phase(name="pool_wait", start_ns=start, end_ns=entry),
+        Phase(name="wait", start_ns=entry, end_ns=end),
     )
 
 

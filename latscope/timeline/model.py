@@ -42,7 +42,9 @@ class Exchange:
 
     ready_ns: the server cannot have had the whole request before this (its last byte had not been
     handed to the kernel); sent_ns: and had been by this; both null if the attempt never got there.
-    retry_after_ns: how long the server asked the client to wait.
+    retry_after_ns: how long the server asked the client to wait. unseen: the transport shows none
+    of its phases (aiohttp's): waiting for a connection, connecting, TLS and upload may lie anywhere
+    before the response's head, unmeasured.
     """
 
     start_ns: Ns
@@ -55,6 +57,7 @@ class Exchange:
     sent_ns: Ns | None
     headers_ns: Ns | None
     retry_after_ns: Ns | None
+    unseen: bool = False
 
 
 class Arrival(NamedTuple):

@@ -80,6 +80,8 @@ def phase_of(attempt: Attempt, error: str) -> str:
     """What an attempt without an answer was waiting for when it ended."""
     if error.endswith(POOL_TIMEOUT):
         return "pool_wait"
+    if attempt.connection is not None and attempt.connection.unseen:
+        return "headers"  # as far as anybody can tell
     steps = (
         ("request.sent", "headers"),
         ("request.started", "upload"),

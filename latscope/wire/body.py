@@ -138,7 +138,7 @@ def decode_steps(
         reads.append(read._replace(body_offset=len(body)))
         if not len(reads) % _READS_A_STEP:
             yield
-    if not _left_early(attempt):
+    if not left_early(attempt):
         decoder.close()
     kept = bytes(body) if body or decoder.problem is None else None
     return replace(attempt, wire=None, body=kept, reads=tuple(reads)), decoder.problem
@@ -147,7 +147,7 @@ def decode_steps(
 _READS_A_STEP = 32
 
 
-def _left_early(attempt: Attempt) -> bool:
+def left_early(attempt: Attempt) -> bool:
     """Whether the reader closed the response before its end: then the data may end anywhere. An
     SDK does so after the terminal event, before the few bytes that end a gzip stream."""
     return attempt.mark("closed") is not None and attempt.mark("body.end") is None

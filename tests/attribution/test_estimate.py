@@ -191,6 +191,22 @@ def test_a_profile_splits_what_one_call_cannot() -> None:
     assert ms(excess.ns) == pytest.approx(590, abs=1)
 
 
+def test_a_head_that_was_read_late_need_not_have_waited() -> None:
+    """40 ms after the request, 1 ms when nothing is about: the engine may have had it since."""
+    chunks = tokens(20, start=163.0, step=10.0)
+    ending = (chunks[-1][0] + 1, finish("length") + usage(20, prompt=1000) + DONE)
+    late = stream([*chunks, ending], sent=3.0, headers=43.0)
+    floor = profile().floor
+    assert floor is not None
+    made = profile(floor=replace(floor, anchor="headers"))
+    waited, read = (
+        attributed(late, profile=calibrated(replace(made, head_ns=head), late)).segment("queue")
+        for head in (None, MS)
+    )
+    assert waited.low_ns - read.low_ns == pytest.approx(39 * MS, abs=MS)
+    assert read.ns == waited.ns
+
+
 def test_the_servers_own_figures_outrank_a_profile_but_the_excess_is_told() -> None:
     found = attributed(call(metrics=metrics(200.0, 190.0, 190.0)), profile=profile())
     assert own(found, "prefill") == 190

@@ -202,6 +202,65 @@ def test_where_joining_shows_the_floor_is_an_idle_engines_one_step() -> None:
         assert point.front_ns == front
 
 
+UNEVEN = replace(PROFILE, floor=replace(FLOOR, growth=0.1))
+
+
+@pytest.mark.parametrize(("over", "joined", "prefill"), [(0, 0, 28), (1, 1, 29), (22, 2.8, 35.6)])
+def test_what_an_uneven_machine_takes_more_in_calm_calls_is_prefill(
+    over: int, joined: float, prefill: float
+) -> None:
+    """A tenth of 28 ms; of what is over that, a quarter here."""
+    shares = {"inferred/sent/busy/alone/uneven": 0.25}
+    point = point_of(row(0, 500, (28 + over) * MS), UNEVEN, shares)
+    assert point is not None
+    assert point.joined_ns == joined * MS
+    assert point.prefill_ns == pytest.approx(prefill * MS)
+    assert point.pad_ns == MS + 28 * MS // 50 + 2.8 * MS
+
+
+def test_an_excess_the_machine_may_well_take_more_is_another_group() -> None:
+    """Four times its growth, and what a floor can be known to."""
+    most = 4 * 2.8 + 1 + 0.56 + 2.8
+    for over, word in ((most - 0.01, "scatter"), (most + 0.01, "uneven")):
+        point = point_of(row(0, 500, (28 + over) * MS), UNEVEN, {})
+        assert point is not None
+        assert point.group == f"inferred/sent/busy/alone/{word}"
+
+
+def test_slow_steps_throughout_say_that_the_machine_was_slow() -> None:
+    """Steps half as long again: the 20 ms of the prompt's own may have been 10 ms more. A machine
+    that is even has slow steps for its company alone."""
+    slow = row(0, 500, 48 * MS, step=12 * MS, early=8 * MS)
+    for profile, prefill, group in (
+        (UNEVEN, 28 + 2.8 + 10, "busy/some/uneven"),
+        (PROFILE, 28, "busy/alone"),
+    ):
+        point = point_of(slow, profile, {})
+        assert point is not None
+        assert (point.prefill_ns, point.group) == (prefill * MS, f"inferred/sent/{group}")
+
+
+HEADED = replace(PROFILE, floor=replace(FLOOR, anchor="headers"), head_ns=2 * MS)
+
+
+@pytest.mark.parametrize(
+    ("growth", "since", "total", "early"),
+    [(0.0, 40, 40, 8), (0.0, 25, 28, 5), (0.0, 15, 23, 0), (0.1, 40, 48, 1), (0.1, 15, 23, 1)],
+)
+def test_a_head_that_was_read_late(growth: float, since: int, total: int, early: int) -> None:
+    """8 ms later than an unloaded one. What the call then took less than its floor of 28 ms, the
+    engine had it before; on an uneven machine it had it all the while, and by its noise sooner."""
+    profile = replace(HEADED, floor=replace(FLOOR, anchor="headers", growth=growth))
+    one = split(row(0, 500, (10 + since) * MS, head=10 * MS), profile, TABLE, {})
+    assert one is not None
+    assert (one.total_ns, one.early_ns) == (total * MS, early * MS)
+    prompt = split(row(0, 500, (1 + since) * MS, head=MS), profile, TABLE, {})
+    unknown = split(row(0, 500, (10 + since) * MS, head=10 * MS), replace(profile, head_ns=None))
+    assert prompt is not None
+    assert unknown is not None
+    assert prompt.total_ns == unknown.total_ns == since * MS
+
+
 def test_errors_are_counted_in_the_estimates_scale() -> None:
     told = row(0, 500, 128 * MS, step=8 * MS, queue_ns=90 * MS, prefill_ns=38 * MS)
     point = point_of(told, PROFILE)

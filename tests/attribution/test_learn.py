@@ -65,6 +65,24 @@ def test_a_floor_without_a_crowd_of_idle_calls_is_blurred() -> None:
     assert sharp.floor.noise_ns < 0.1 * STEP <= blurred.floor.noise_ns * 1.01
 
 
+def test_what_grows_with_the_prompt_in_calm_calls_is_known() -> None:
+    """Here prompts take up to half as much again, most of them less."""
+    dice = Random(4)
+    even = rows(400, idle=0.5)
+    slow = [
+        replace(one, headers_ns=round((one.headers_ns or 0) + more * LINEAR * one.uncached))
+        for one in even
+        for more in [0.5 * dice.random() ** 2]
+    ]
+    for some, least, most in ((even, 0.0, 0.0), (slow, 0.1, 0.35)):
+        made = learn_from(some).floor
+        assert made is not None
+        assert least <= made.growth <= most
+    alike = [replace(one, uncached=500 if one.uncached < 3000 else 3000) for one in even]
+    few = learn_from(alike).floor
+    assert few is None or few.growth == 0
+
+
 def test_calls_become_a_profile() -> None:
     calls = []
     for n in range(40):

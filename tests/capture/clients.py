@@ -17,12 +17,14 @@ def library_of(sdk: Any) -> Any:
 
 
 def make(kind: str, url: str, **options: Any) -> Any:
-    """kind: `openai`, `anthropic`, with `-async` and `-httpx` after it as wished."""
+    """kind: `openai`, `anthropic`, with `-async` and `-httpx` or `-aio` after it as wished."""
     name, *traits = kind.split("-")
     is_async = "async" in traits
     if "httpx" in traits:
         library = importlib.import_module("httpx")
         options["http_client"] = (library.AsyncClient if is_async else library.Client)()
+    if "aio" in traits:
+        options["http_client"] = importlib.import_module(name).DefaultAioHttpClient()
     if name == "openai":
         made = openai.AsyncOpenAI if is_async else openai.OpenAI
         return made(api_key=KEY, base_url=f"{url}/v1", **options)
@@ -39,4 +41,8 @@ def pool_state(client: Any) -> list[str]:
     """The connections of a client's pool, ports left out."""
     gc.collect()
     http = getattr(client, "_client", client)
+    if not hasattr(http._transport, "_pool"):  # aiohttp's
+        connector = http._transport.client.connector
+        idle = sum(map(len, connector._conns.values()))
+        return [f"{len(connector._acquired)} in use, {idle} idle"]
     return [repr(connection).partition(",")[2] for connection in http._transport._pool.connections]

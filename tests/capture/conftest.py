@@ -1,4 +1,6 @@
+import contextlib
 import gc
+import importlib
 from collections.abc import Iterator
 
 import anthropic  # noqa: F401 - loaded before the freeze
@@ -15,6 +17,14 @@ def cheap_collections() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def time_to_drain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """openai gives the rest of a stream a tenth of a second; on a busy machine that is luck."""
+    with contextlib.suppress(ImportError):
+        cleanup = importlib.import_module("openai._streaming_cleanup")
+        monkeypatch.setattr(cleanup, "_DRAIN_TIMEOUT", 20.0, raising=False)
 
 
 class Nobody:

@@ -280,7 +280,7 @@ def test_a_request_that_never_reached_a_transport_is_no_call(recordings: list[Re
     with pytest.raises(RuntimeError, match="closed"):
         client.get("http://x/")
     assert recordings == []
-    assert client._transport.latscope_tap.open == set()  # type: ignore[attr-defined]
+    assert client._transport.latscope_tap.open == {}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", ["Client", "AsyncClient"])

@@ -80,7 +80,7 @@ def test_a_recorder_that_cannot_start_is_not_felt(
     with serving(answer(200, b"x")) as server, httpx2.Client() as client:
         attach(client, done=recordings.append)
         assert client.get(server.url).content == b"x"
-        assert client._transport.latscope_tap.open == set()  # type: ignore[attr-defined]
+        assert client._transport.latscope_tap.open == {}  # type: ignore[attr-defined]
 
 
 def test_a_recording_that_cannot_be_built_leaves_its_remains(

@@ -84,7 +84,8 @@ def test_the_current_span_becomes_the_calls_parent(
     valid: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of an OpenTelemetry the application has loaded, asked by its public interface only."""
-    context = SimpleNamespace(is_valid=valid, trace_id=0xABC, span_id=0xDEF)
+    flags = SimpleNamespace(sampled=True)
+    context = SimpleNamespace(is_valid=valid, trace_id=0xABC, span_id=0xDEF, trace_flags=flags)
     loaded = ModuleType("opentelemetry.trace")
     span = SimpleNamespace(get_span_context=lambda: context)
     loaded.get_current_span = lambda: span  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ import latscope
 from latscope.errors import InstrumentError, UsageError
 from latscope.export.jsonl import JSONLSink
 from latscope.middleware import worker
-from latscope.middleware.compose import _chosen
+from latscope.middleware.intake import _chosen
 from latscope.recording import Recording, to_line
 
 from .server import CANARY, HEADERS, REQUEST, SECRETS

@@ -94,7 +94,7 @@ def test_a_full_queue_drops_whole_calls_counted_and_said_once(
 
 @pytest.mark.parametrize(("step_ns", "a_slice"), [(PAUSE_NS // 4, 4), (PAUSE_NS, 1), (1, 100)])
 def test_the_worker_rests_after_each_slice_of_work(step_ns: int, a_slice: int) -> None:
-    """By its clock no slice is longer than 0.1 ms and a step, nor shorter than 0.1 ms but for the
+    """By its clock no slice is longer than 0.15 ms and a step, nor shorter than that but for the
     last of a job; after each job it rests too."""
     now = 0
     log: list[str] = []

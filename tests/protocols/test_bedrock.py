@@ -26,7 +26,7 @@ from latscope.wire.eventstream import intact
 from latscope.wire.framing import frames
 from tests.protocols.frames import frame, words
 from tests.protocols.test_mask_attribution import call
-from tests.wire.messages import chunk, event, exception, message, spoiled
+from tests.wire.messages import chunk, event, exception, framed, message, spoiled
 
 KIND = "application/vnd.amazon.eventstream"
 PATH = "/model/anthropic.claude-sonnet-4/invoke-with-response-stream"
@@ -170,6 +170,7 @@ STREAMS = {
     "a message altered": [*STREAM[:2], spoiled(STREAM[2], 90), *STREAM[3:]],
     "a prelude altered": [*STREAM[:2], spoiled(STREAM[2], 9), *STREAM[3:]],
     "the first prelude altered": [spoiled(STREAM[0], 9), *STREAM[1:]],
+    "one without headers altered": [*STREAM[:2], spoiled(framed(b"", b"payload"), 14)],
     "cut": [*STREAM[:3], STREAM[3][:-20]],
     "cut at once": [STREAM[0][:-20]],
     "headers of somebody's own": [*STREAM[:2], ODD, *STREAM[2:]],

@@ -11,6 +11,7 @@ from latscope.recording import ServerSpan
 from latscope.report.money import money as spoken
 from latscope.report.turnjson import SCHEMA, to_mapping
 from latscope.report.turns import session_lines, turn_lines, turn_table
+from latscope.rules.inbound import Inbound, with_inbound
 from latscope.rules.turns import Session, sessions, with_tools
 from latscope.units import S, wall_s
 from tests.rules.made import call
@@ -243,3 +244,81 @@ def test_json_holds_all_of_it() -> None:
 def test_money_as_text(value: float | None, currency: str | None, said: str) -> None:
     assert spoken(value, currency) == said
     assert spoken(0.5, "USD", signed=True) == "+$0.50"
+
+
+# -- the request a turn was made for ---------------------------------------------------------------
+
+
+def asked(**more: Any) -> Inbound:
+    """Six seconds from the clock's zero; its first byte 3.15 s in."""
+    given: dict[str, Any] = {
+        "turn": "t", "started_at": "2026-01-05T09:00:00.000000Z", "wall_ns": 6 * S,
+        "first_byte_ns": 3150 * S // 1000, "status": 200, "method": "POST", "route": "/chat",
+    }  # fmt: skip
+    return Inbound(**(given | more))
+
+
+def served(*requests: Inbound) -> Session:
+    (session,) = with_inbound(sessions([at(1), at(3)]), requests)
+    return session
+
+
+def told(*requests: Inbound, width: int = 100) -> list[str]:
+    (turn,) = served(*requests).turns
+    return [line.plain for line in turn_lines(turn, RATES, width=width, colours=False)]
+
+
+def test_a_request_lies_around_its_calls() -> None:
+    """With its first byte where it left; the stretches before the first call and after the last
+    have their rows, in order of time."""
+    lines = told(asked())
+    rows = [line.split()[0] for line in lines if line.startswith(("request", "  outside", "call "))]
+    assert rows == ["request", "outside", "call", "outside", "call", "outside"]
+    row = next(line for line in lines if line.startswith("request"))
+    bar = row[13:-9]
+    assert row.endswith(" 6000 ms")
+    assert set(bar) == {"─", "◆"}
+    assert abs(bar.index("◆") - 3.15 / 6 * len(bar)) <= 1
+    assert "◆ first byte of your answer" in lines
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (
+            asked(),
+            "POST /chat after 3150 ms: 3000 ms until call 2 began, 100 ms to its first"
+            " token, 50.0 ms from there, yours",
+        ),
+        (asked(first_byte_ns=S // 2, route=None), "POST after 500 ms, before any model's first"),
+        (
+            asked(first_byte_ns=None, end="error", detail="ValueError", method="", route=None),
+            "your service sent none; failed (ValueError)",
+        ),
+        (asked(end="cut"), "yours; cut"),
+        (asked(first_byte_ns=4 * S), "call 2 was over by then: nothing of its stream was passed"),
+    ],
+)
+def test_the_first_byte_is_told(request_: Inbound, said: str) -> None:
+    lines = " ".join(" ".join(told(request_)).split())
+    assert said in lines
+
+
+@pytest.mark.parametrize("width", [50, 80, 100, 200])
+def test_a_request_fits_the_width(width: int) -> None:
+    lines = told(asked(), asked(end="cut", wall_ns=1, first_byte_ns=1), width=width)
+    assert all(len(line) <= width for line in lines)
+    assert sum(line.startswith("request") for line in lines) == 2
+    assert any(line.startswith("request ✗") for line in lines)
+
+
+def test_json_has_the_request_and_its_split() -> None:
+    (turn,) = to_mapping(served(asked(), asked(first_byte_ns=None)), RATES)["turns"]
+    first, second = turn["inbound"]
+    assert first["first_byte"] == {
+        "call": "c3", "before_ns": 3 * S, "ttft_ns": S // 10, "after_ns": S // 20, "held": False,
+    }  # fmt: skip
+    assert (first["at_ns"], first["wall_ns"], first["route"]) == (0, 6 * S, "/chat")
+    assert second["first_byte"] is None
+    (bare,) = to_mapping(served(), RATES)["turns"]
+    assert bare["inbound"] == []

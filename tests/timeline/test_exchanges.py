@@ -181,3 +181,14 @@ def test_a_frame_past_the_limit_is_flagged() -> None:
     timeline = build(stream([(20.0, delta("a") + huge), (30.0, DONE)]))
     assert "frame_truncated" in timeline.flags
     assert timeline.verdict == "complete"
+
+
+def test_a_try_begins_when_the_sdk_began_it() -> None:
+    """Where that was told: what the client did then, before the transport, is no wait for it."""
+    plain = call(attempt([], status=503, end=10.0), attempt([(95.0, DONE)], entry=80.0), end=100.0)
+    second = plain.attempts[1]
+    told = replace(second, marks=(*second.marks, Mark("attempt", 60 * MS)))
+    assert build(plain).exchanges[1].start_ns == 80 * MS
+    assert (
+        build(replace(plain, attempts=(plain.attempts[0], told))).exchanges[1].start_ns == 60 * MS
+    )

@@ -1,7 +1,8 @@
 """Masks a content-decoded body: finds the payloads in its framing, keeps every byte's place.
 
 The framing is told from the bytes alone, not from the content-type (gateways mislabel): a body that
-parses as one JSON document is one; anything else is read line by line, each line being an SSE field
+parses as one JSON document is one, one that begins with the prelude of an AWS event stream is that
+(`eventstream`); anything else is read line by line, each line being an SSE field
 (WHATWG HTML 9.2.6; LF, CR and CRLF end a line, a blank line ends an event) or a JSON line. The
 `data:` lines of one event are one payload, joined by line feeds. What is neither is masked whole,
 so an unknown body gives away its length and white space only. So is every line of a document that
@@ -16,6 +17,7 @@ from typing import TypeAlias
 
 from pydantic_core import from_json
 
+from latscope.protocols.mask.eventstream import is_event_stream, mask_messages
 from latscope.protocols.mask.payload import (
     mask_payload,
     mask_secrets,
@@ -30,32 +32,35 @@ from latscope.protocols.mask.vocabulary import COMMENTS, SENTINELS, event_name
 Place: TypeAlias = tuple[int, int]
 """Where in the body something lies: [start, end)."""
 
-_BOM = b"\xef\xbb\xbf"
-_LINE = re.compile(rb"[^\r\n]+")
+BOM = b"\xef\xbb\xbf"
+LINE = re.compile(rb"[^\r\n]+")
 _ENDS = frozenset({b"\n", b"\r", b"\r\n"})
 _RETRY = re.compile(rb" ?[0-9]{1,7}").fullmatch
 _FIELDS = (b"data", b"event", b"id", b"retry")
-_STRUCTURE = re.compile(rb"\s*[\[{]").match
+STRUCTURE = re.compile(rb"\s*[\[{]").match
 
 
 def mask_body(body: bytes, *, keep_content: bool = False) -> Generator[None, None, bytes]:
     """The masked body, in steps: yields after each event or line, and within long ones, so
     that a worker can pause."""
+    if is_event_stream(body):
+        masks = (mask_secrets, mask_secrets) if keep_content else (mask_payload, remembering())
+        return (yield from mask_messages(body, *masks))
     out = bytearray(body)
-    start = len(_BOM) if body.startswith(_BOM) else 0
+    start = len(BOM) if body.startswith(BOM) else 0
     if _is_json(body[start:]):
         whole = body[start:]
         steps = secrets_steps(whole) if keep_content else mask_steps(whole, [])
         out[start:] = yield from steps
     else:
         payload = mask_secrets if keep_content else remembering()
-        line = mask_secrets if keep_content else _other_lines(body[start:])
-        yield from _mask_lines(body, start, out, payload, line)
+        line = mask_secrets if keep_content else other_lines(body[start:])
+        yield from mask_lines(body, start, out, payload, line)
     return bytes(out)
 
 
 def _is_json(body: bytes) -> bool:
-    return bool(_STRUCTURE(body)) and _parses(body)
+    return bool(STRUCTURE(body)) and _parses(body)
 
 
 def _parses(body: bytes) -> bool:
@@ -66,12 +71,12 @@ def _parses(body: bytes) -> bool:
     return True
 
 
-def _mask_lines(
+def mask_lines(
     body: bytes, start: int, out: bytearray, payload: Mask, other: Mask
 ) -> Generator[None, None, None]:
     event: list[Place] = []
     last = start
-    for line in _LINE.finditer(body, start):
+    for line in LINE.finditer(body, start):
         begin, end = line.span()
         if event and body[last:begin] not in _ENDS:  # a blank line lies between
             _mask_event(body, event, out, payload)
@@ -102,9 +107,9 @@ def _mask_event(body: bytes, places: list[Place], out: bytearray, payload: Mask)
         out[start:end] = line
 
 
-def _other_lines(body: bytes) -> Mask:
+def other_lines(body: bytes) -> Mask:
     """The mask of a body's lines that are no `data:`."""
-    first = _LINE.search(body)
+    first = LINE.search(body)
     known = first is not None and (_parses(first[0]) or first[0].strip() in SENTINELS)
     bare = mask_payload if known else mask_whole
     return partial(_mask_field, bare)
