@@ -2,21 +2,28 @@
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import pytest
 
 from latscope.rules.compare import (
     LEAST,
     MEASURES,
+    NAMES,
+    Comparison,
     Difference,
     Measure,
     Move,
     Point,
     Points,
     compare,
+    differing,
+    points,
     segment_that_moved,
 )
-from latscope.units import MS
+from latscope.rules.table import Table, gather
+from latscope.units import MS, S
+from tests.rules.made import calls
 
 
 def exact(values: Sequence[float]) -> list[Point | None]:
@@ -176,3 +183,61 @@ def test_every_measure_can_be_compared(measure: Measure) -> None:
     move = by_name(base, new)[measure.name]
     assert move.verdict == "moved"
     assert isinstance(move.shift, Difference)
+
+
+# -- from columns, and what can be laid beside each other ------------------------------------------
+
+
+def gathered(**more: Any) -> Table:
+    return gather(calls("ttft", [100 * MS, 200 * MS, None], **more), NAMES).file
+
+
+def test_points_are_what_the_columns_tell() -> None:
+    """A call without a first token tells no TTFT; its length it does tell."""
+    found = points(gathered(e2e=S))
+    assert found["ttft"][:2] == [
+        Point(100.0 * MS, 100.0 * MS, 100.0 * MS),
+        Point(200.0 * MS, 200.0 * MS, 200.0 * MS),
+    ]
+    assert found["ttft"][2] is None
+    assert [point.value for point in found["e2e"] if point] == [S] * 3
+
+
+def test_a_call_that_nothing_splits_is_a_range() -> None:
+    (point, *_) = points(gathered(e2e=S, blind=True))["queue"]
+    assert point is not None
+    assert point.low < point.high
+
+
+def test_other_clocks_and_other_gaps_are_not_laid_side_by_side() -> None:
+    base = gathered()
+    assert differing(base, base) is None
+    other = with_column(base, "instrument.clock", "sundial")
+    said = differing(with_column(base, "instrument.clock", "monotonic"), other)
+    assert said == "their times come from different clocks (monotonic against sundial)"
+    by_token = with_column(base, "itl.unit", "token")
+    by_chunk = with_column(base, "itl.unit", "chunk")
+    assert differing(by_token, by_chunk) == (
+        "one counts gaps between tokens, the other between chunks"
+    )
+
+
+def with_column(table: Table, name: str, value: str) -> Table:
+    columns = dict(table.columns)
+    columns[name] = [value] * table.size
+    return Table(columns=columns, size=table.size, n=table.n)
+
+
+def comparison(*moves: Move) -> Comparison:
+    return Comparison(model="m", endpoint="e", calls_base=1, calls_new=1, moves=moves, segment=None)
+
+
+def test_slower_and_unsure_go_by_what_a_caller_waits_for() -> None:
+    base = {"e2e": around(500), "queue": around(20)}
+    slow = comparison(*compare(base, {"e2e": around(700, seed=1), "queue": around(20)}))
+    same = comparison(*compare(base, {"e2e": around(500, seed=1), "queue": around(90)}))
+    few = comparison(*compare(base, {"e2e": around(500, n=3), "queue": around(20)}))
+    assert (slow.slower, slow.unsure) == (True, False)
+    assert (same.slower, same.unsure) == (False, False)
+    assert (few.slower, few.unsure) == (False, True)
+    assert comparison().unsure
