@@ -56,7 +56,7 @@ coverage: $(VENV)/dev ## the tests with the coverage bars: 100 % of the core, 90
 check: lint types arch test ## what a change must pass
 
 engines-smoke: $(VENV)/dev ## one vLLM, one llama.cpp, one nginx: installed, started, probed
-	$(BIN)/python tests/engines/install.py all
+	$(BIN)/python tests/engines/install.py vllm llama nginx collector
 	LATSCOPE_ENGINES_REQUIRED=1 $(BIN)/python -m pytest tests/engines -m smoke
 
 engines: $(VENV)/dev ## every test against real engines

@@ -32,8 +32,6 @@ from tests.engines.conftest import need
 from tests.engines.servers import HOST, free_port
 from tests.export.otlp.collector import collecting
 
-pytestmark = pytest.mark.smoke
-
 GRAFANA = Path(dashboard.__file__).parent
 RULES = [GRAFANA / "recording-rules.yml", GRAFANA / "alert-rules.yml"]
 GOOD = datetime(2026, 11, 28, 12, tzinfo=UTC)

@@ -39,9 +39,7 @@ def vllm(way: str, port: int, folder: Path) -> Iterator[servers.Server]:
         yield server
 
 
-@pytest.mark.parametrize(
-    "way", ["http", pytest.param("grpc through a collector", marks=pytest.mark.smoke)]
-)
+@pytest.mark.parametrize("way", ["http", "grpc through a collector"])
 def test_ten_calls_are_joined_while_they_are_probed(
     way: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
