@@ -69,14 +69,27 @@ def wall_s(text: str) -> float:
 
 def rfc3339(at_s: float) -> str:
     """Seconds since 1970 as an RFC 3339 time (UTC), to the second."""
-    days, rest = divmod(int(at_s), DAY)
-    year = 1970 + days // 366
-    while _days(year + 1, 1, 1) <= days:
-        year += 1
-    month = max(number for number in range(1, 13) if _days(year, number, 1) <= days)
-    day = days - _days(year, month, 1) + 1
-    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    return f"{year:04}-{month:02}-{day:02}T{clock}Z"
+    return f"{_clock(int(at_s))}Z"
+
+
+def rfc3339_us(wall_ns: Ns) -> str:
+    """Nanoseconds since 1970 as an RFC 3339 time (UTC), to the microsecond."""
+    seconds, rest = divmod(wall_ns, S)
+    return f"{_clock(seconds)}.{rest // US:06}Z"
+
+
+def _clock(at_s: int) -> str:
+    """Date and time of a second since 1970, without its zone: `_days` the other way round."""
+    days, rest = divmod(at_s, DAY)
+    era, day = divmod(days + 719_468, 146_097)  # of 400 years; both count from the first of March
+    of_era = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
+    day -= 365 * of_era + of_era // 4 - of_era // 100
+    since_march = (5 * day + 2) // 153
+    day += 1 - (153 * since_march + 2) // 5
+    month = since_march - 9 if since_march > 9 else since_march + 3
+    year = 400 * era + of_era + (since_march > 9)
+    date = f"{year:04}-{month:02}-{day:02}"
+    return f"{date}T{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
 
 
 def _days(year: int, month: int, day: int) -> int:

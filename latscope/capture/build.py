@@ -3,7 +3,6 @@
 import heapq
 import os
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,7 @@ from latscope.recording import (
     Target,
     TcpInfo,
 )
-from latscope.units import MS, Ns, S
+from latscope.units import MS, Ns, rfc3339_us
 
 if TYPE_CHECKING:
     from latscope.capture.recorder import AttemptRecorder, Call
@@ -84,7 +83,7 @@ def _recording(call: Ended, streams: bool) -> Recording:
     long = any(type(chunk) is int for left in lefts for chunk in left.reads[2::3])
     return Recording(
         call_id=os.urandom(16).hex(),
-        started_at=_rfc3339(call.wall_ns),
+        started_at=rfc3339_us(call.wall_ns),
         start=call.start,
         target=_target(call.url),
         end=end,
@@ -105,7 +104,7 @@ def _remains(call: Ended, fault: str) -> Recording:
     """What is left to say of a call whose recording could not be built."""
     return Recording(
         call_id=os.urandom(16).hex(),
-        started_at=_rfc3339(call.wall_ns),
+        started_at=rfc3339_us(call.wall_ns),
         start=call.start,
         target=Target(scheme="", host="", port=0, path=""),
         end=call.end,
@@ -206,9 +205,3 @@ def _target(url: Any) -> Target:
         port=url.port or _PORTS.get(scheme, 0),
         path=url.path,
     )
-
-
-def _rfc3339(wall_ns: int) -> str:
-    seconds, rest = divmod(wall_ns, S)
-    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

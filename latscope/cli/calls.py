@@ -16,6 +16,7 @@ from latscope.errors import InputError
 from latscope.recording import Recording
 from latscope.report.figures import counted
 from latscope.rules.table import Gathered, gather
+from latscope.rules.table import Key as GroupKey
 
 EVERY = 500
 """Calls between two looks of the progress line."""
@@ -31,6 +32,7 @@ class Reader:
     mode: Mode | None = None
     prices: Prices | None = None
     progress: Progress = field(default_factory=Progress)
+    known: dict[tuple[str, ...], History] = field(default_factory=dict, repr=False)
     left_out: LeftOut = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,7 +57,7 @@ class Reader:
             series: list[Series] = []
             if any(name.startswith(SERVER) for name in names):
                 series = [line for copy in copies for line in _series(copy)]
-            history = learnt(copies, self.given, self.progress)
+            history = self._history(copies)
             try:
                 found = gather(self.calls(files, wanted, history, keep), names, series=series)
             finally:
@@ -63,6 +65,12 @@ class Reader:
         if not found.file.n:
             raise InputError(f"{', '.join(files)}: no call matches what was asked for")
         return found
+
+    def _history(self, files: tuple[str, ...]) -> History:
+        """What the files teach, learnt once however often they are gathered from."""
+        if files not in self.known:
+            self.known[files] = learnt(files, self.given, self.progress)
+        return self.known[files]
 
     def calls(
         self,
@@ -105,6 +113,12 @@ class Reader:
             return None
         profile = history.profile_of(recording)
         return to_mapping(attribute(recording, profile=profile, mode=self.mode))
+
+
+def spoken(key: GroupKey) -> str:
+    """Whose calls a group is, in words."""
+    model, endpoint = key
+    return f"{model or 'an unnamed model'} at {endpoint or 'an unknown endpoint'}"
 
 
 def _series(file: str) -> Iterator[Series]:

@@ -11,20 +11,19 @@ import click
 from latscope.attribution.model import Mode
 from latscope.cli import select
 from latscope.cli.baseline import Keep, check_target
-from latscope.cli.calls import Reader
-from latscope.cli.history import profile_option, profiles
+from latscope.cli.calls import Reader, spoken
+from latscope.cli.history import MODES, mode_option, profile_option, profiles
 from latscope.cli.output import json_line, say, screen, talk, write_text
 from latscope.errors import InputError, UsageError
 from latscope.report.figures import counted
 from latscope.rules.finding import Finding
 from latscope.rules.runbook import SEVERITIES, Runbook, Severity
-from latscope.rules.table import Gathered, Key
+from latscope.rules.table import Gathered
 
 if TYPE_CHECKING:
     from latscope.documents.settings import Settings
 
 INSUFFICIENT = 4
-MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
 SHOWN = 3
 """Groups that an error names one by one."""
 
@@ -61,9 +60,7 @@ SHOWN = 3
     "--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="JUnit XML."
 )
 @click.option("--github", is_flag=True, help="Annotations for GitHub Actions.")
-@click.option(
-    "--mode", type=click.Choice(MODES), help="Whose servers, where the host does not tell."
-)
+@mode_option
 @select.options
 def check_command(files: tuple[str, ...], listing: bool, checklist: bool, **given: Any) -> int:
     """Judges the calls in FILE... (recordings, or lines of explain --json; - for stdin) by the
@@ -217,7 +214,7 @@ class _Run:
                 " judged; give calls of the same model and endpoint"
             )
         for key in missing[:SHOWN]:
-            say(f"--{option}: {file} holds no call of {_spoken(key)}: it is judged without")
+            say(f"--{option}: {file} holds no call of {spoken(key)}: it is judged without")
         if len(missing) > SHOWN:
             say(f"--{option}: nor of {counted(len(missing) - SHOWN, 'other group')}")
         return found
@@ -268,14 +265,9 @@ def _mode(column: Sequence[Any]) -> Mode:
 
 
 def _groups(found: Gathered) -> str:
-    names = [_spoken(key) for key in found.groups]
+    names = [spoken(key) for key in found.groups]
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
-
-
-def _spoken(key: Key) -> str:
-    model, endpoint = key
-    return f"{model or 'an unnamed model'} at {endpoint or 'an unknown endpoint'}"
 
 
 # -- the runbooks themselves -----------------------------------------------------------------------

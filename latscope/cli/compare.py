@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from latscope.cli import select
-from latscope.cli.calls import Reader
+from latscope.cli.calls import Reader, spoken
 from latscope.cli.history import profile_option, profiles
 from latscope.cli.output import json_line, say, screen, talk, write_text
 from latscope.errors import InputError, UsageError
@@ -98,13 +98,13 @@ def _comparisons(base: Gathered, new: Gathered, *, across: bool) -> Iterator[Com
         pairs = [(key, key, base.groups[key], new.groups[key]) for key in both]
         for key in new.groups:
             if key not in base.groups:
-                say(f"{_spoken(key)} is not in BASE; left out (--across compares all calls)")
+                say(f"{spoken(key)} is not in BASE; left out (--across compares all calls)")
     for before, after, old, now in pairs:
         why = differing(old, now)
         if why is None:
             yield _comparison(before, after, old, now)
         else:
-            say(f"{_spoken(after)}: not comparable: {why}")
+            say(f"{spoken(after)}: not comparable: {why}")
 
 
 def _only(side: Gathered) -> Key:
@@ -128,13 +128,8 @@ def _comparison(before: Key, after: Key, old: Table, now: Table) -> Comparison:
 
 
 def _nothing(base: Gathered, new: Gathered) -> str:
-    names = (", ".join(_spoken(key) for key in side.groups) for side in (base, new))
+    names = (", ".join(spoken(key) for key in side.groups) for side in (base, new))
     return "nothing to compare: BASE holds {}, NEW {}".format(*names)
-
-
-def _spoken(key: Key) -> str:
-    model, endpoint = key
-    return f"{model or 'an unnamed model'} at {endpoint or 'an unknown endpoint'}"
 
 
 def _show(found: Sequence[Comparison], given: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from latscope.attribution.model import Attribution, Mode
 from latscope.cli import select, serverside
-from latscope.cli.history import History, learnt, profile_option, profiles, rereadable
+from latscope.cli.history import History, learnt, mode_option, profile_option, profiles, rereadable
 from latscope.cli.output import LeftOut, Progress, json_line, say, screen
 from latscope.errors import InputError, UsageError
 from latscope.recording import Recording, ServerSpan
@@ -23,7 +23,6 @@ EVERY = 100
 TICKET = 3
 """Calls of a ticket where `--slowest` does not say: the slowest."""
 Pair: TypeAlias = tuple[Recording, Attribution]
-MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
 
 
 @click.command("explain", short_help="where recorded calls spent their time")
@@ -38,9 +37,7 @@ MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
 @profile_option
 @click.option("--no-history", is_flag=True, help="Do not split calls by what the others teach.")
 @click.option("--json", "as_json", is_flag=True, help="One attribution a line, nothing else.")
-@click.option(
-    "--mode", type=click.Choice(MODES), help="Whose servers, where the host does not tell."
-)
+@mode_option
 @click.option(
     "--ticket", is_flag=True, help="An account for the vendor: ids, times, bounds, no content."
 )

@@ -11,7 +11,7 @@ import click
 
 from latscope.attribution.model import Mode
 from latscope.cli import select
-from latscope.cli.history import History, learnt, profile_option, profiles, rereadable
+from latscope.cli.history import History, learnt, mode_option, profile_option, profiles, rereadable
 from latscope.cli.output import LeftOut, Progress, json_line, say
 from latscope.errors import EndpointError, InputError, UsageError
 from latscope.export.otlp.settings import Protocol, Signal, Way, wants_delta, way
@@ -22,7 +22,6 @@ EVERY = 50
 """Calls between two looks of the progress line."""
 SAID = 5
 """Different reasons of a collector that are told."""
-MODES: tuple[Mode, ...] = ("vendor", "self-hosted", "on-device")
 NOUNS: dict[Signal, str] = {"traces": "span", "metrics": "point"}
 
 
@@ -43,9 +42,7 @@ NOUNS: dict[Signal, str] = {"traces": "span", "metrics": "point"}
 @select.options
 @profile_option
 @click.option("--no-history", is_flag=True, help="Do not split calls by what the others teach.")
-@click.option(
-    "--mode", type=click.Choice(MODES), help="Whose servers, where the host does not tell."
-)
+@mode_option
 @click.option("--json", "as_json", is_flag=True, help="What became of it, as one JSON line.")
 def export_command(
     files: tuple[str, ...],

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 import click
 
+from latscope.attribution.model import Mode
 from latscope.attribution.observe import Observation, endpoint_of, observe
 from latscope.attribution.profile import Profile
 from latscope.cli.output import Progress, say
@@ -36,7 +38,11 @@ profile_option = click.option(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="What is known of an endpoint (latscope calibrate -o); may be given several times.",
 )
-"""Of a command that attributes recordings."""
+MODES: tuple[Mode, ...] = get_args(Mode)
+mode_option = click.option(
+    "--mode", type=click.Choice(MODES), help="Whose servers, where the host does not tell."
+)
+"""Of a command that attributes recordings, as is `profile_option`."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,8 +11,7 @@ from latscope.attribution.model import Mode
 from latscope.attribution.profile import Profile
 from latscope.cli import select
 from latscope.cli.calls import Reader
-from latscope.cli.explain import MODES
-from latscope.cli.history import History, learnt, profile_option, profiles, rereadable
+from latscope.cli.history import History, learnt, mode_option, profile_option, profiles, rereadable
 from latscope.cli.output import LeftOut, Progress, Screen, json_line, say, screen
 from latscope.errors import InputError, UsageError
 from latscope.report.figures import counted
@@ -57,9 +56,7 @@ TIES = (
 @profile_option
 @click.option("--no-history", is_flag=True, help="Do not split calls by what the others teach.")
 @click.option("--json", "as_json", is_flag=True, help="One session a line, nothing else.")
-@click.option(
-    "--mode", type=click.Choice(MODES), help="Whose servers, where the host does not tell."
-)
+@mode_option
 def turns_command(
     files: tuple[str, ...],
     since: str | None,

@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from latscope.documents.inbound import to_line
@@ -23,7 +22,7 @@ from latscope.export.jsonl import JSONLSink
 from latscope.middleware import compose, context, worker
 from latscope.middleware.context import Parent, Served
 from latscope.rules.inbound import Inbound, InboundEnd
-from latscope.units import Ns, S
+from latscope.units import Ns, rfc3339_us
 
 Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -155,7 +154,7 @@ class _Request:
         parent = self.served.parent
         return Inbound(
             turn=self.turn,
-            started_at=_rfc3339(self.wall),
+            started_at=rfc3339_us(self.wall),
             wall_ns=(self.last or self.begin) - self.begin,
             first_byte_ns=None if self.first is None else self.first - self.begin,
             status=self.status,
@@ -221,9 +220,3 @@ def _write(inbound: Inbound, sinks: Iterable[_Safe]) -> Iterator[None]:
     for sink in sinks:
         sink.write(inbound)
         yield
-
-
-def _rfc3339(wall_ns: int) -> str:
-    seconds, rest = divmod(wall_ns, S)
-    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -8,7 +8,8 @@ from rich.text import Text
 from latscope.report.bars import colour
 from latscope.report.figures import UNKNOWN, counted, duration
 from latscope.report.pipelines import Kind, case, command, suite
-from latscope.rules.compare import SCHEMA, Comparison, Difference, Move
+from latscope.rules.compare import SCHEMA, Comparison, Move
+from latscope.rules.shift import Difference
 
 NAMES = {
     "e2e": "E2E",

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import get_args
 
+from latscope.attribution.model import Mode
 from latscope.rules.conditions import Seen, Truth, all_of, seen, unit_of
 from latscope.rules.finding import CauseFound, DoneFound, Finding, Reading
 from latscope.rules.measured import measure
@@ -34,7 +35,7 @@ ORDER: tuple[Verdict, ...] = ("open", "insufficient evidence", "resolved", "not 
 """How findings are shown."""
 PLACE = re.compile(r"\{([^{}\s]+?)(?:\.(" + "|".join(get_args(Stat)) + r"))?\}")
 """`{in_flight.p50}` in an action; of a metric that is text, `{schema}`: the commonest."""
-MODES = 3
+MODES = len(get_args(Mode))
 ZERO = Bound(against="value")
 NO_REFERENCE = Reference()
 

@@ -1,10 +1,12 @@
 """One row a call: what is taken off, what counts from where, and which calls teach nothing."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from latscope.attribution.observe import observe
 from latscope.recording import Recording, Sample
-from latscope.units import MS, US, rfc3339, wall_s
+from latscope.units import MS, US, S, rfc3339, rfc3339_us, wall_s
 from tests.calls import DONE, Chunk, attempt, call, finish, metrics, stream, tokens, usage
 
 ASKED = {"model": "tiny", "stream": True}
@@ -159,3 +161,10 @@ def test_wall_clock_seconds(text: str, seconds: float) -> None:
 )
 def test_seconds_as_wall_clock(text: str) -> None:
     assert rfc3339(wall_s(text)) == text
+
+
+@pytest.mark.parametrize("at_s", [0, 951_782_399, 951_868_800, 1_078_012_800, 4_107_542_400])
+def test_nanoseconds_are_told_to_the_microsecond(at_s: int) -> None:
+    """About leap days of 2000, 2004 and the one that 2100 has not."""
+    said = datetime.fromtimestamp(at_s, UTC).isoformat().replace("+00:00", "")
+    assert rfc3339_us(at_s * S + 1_234_567) == f"{said}.001234Z"

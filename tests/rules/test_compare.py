@@ -11,16 +11,15 @@ from latscope.rules.compare import (
     MEASURES,
     NAMES,
     Comparison,
-    Difference,
     Measure,
     Move,
-    Point,
     Points,
     compare,
     differing,
     points,
     segment_that_moved,
 )
+from latscope.rules.shift import Difference, Point
 from latscope.rules.table import Table, gather
 from latscope.units import MS, S
 from tests.rules.made import calls

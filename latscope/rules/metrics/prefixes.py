@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from latscope.rules.metrics.metric import Call, Columns, Metric, Value
+from latscope.rules.metrics.metric import Call, Columns, Metric, Value, number
 from latscope.rules.metrics.sessions import marks
 from latscope.rules.prefixes import (
     Prompt,
@@ -43,14 +43,6 @@ def _parts(call: Call) -> Value:
 
 def _resumed(call: Call) -> Value:
     return float(resumed(call))
-
-
-def _number(figure: Callable[[Call], float | None]) -> Callable[[Call], Value]:
-    def of(call: Call) -> Value:
-        found = figure(call)
-        return None if found is None else float(found)
-
-    return of
 
 
 # -- from call to call -----------------------------------------------------------------------------
@@ -174,19 +166,19 @@ ROWS = (
         name="prefix.uncached",
         unit="tokens",
         means="prompt tokens the server had to compute",
-        of=_number(uncached),
+        of=number(uncached),
     ),
     Metric(
         name="prefix.stated",
         unit="ns",
         means="prefill, where the server's own figure tells it",
-        of=_number(stated_ns),
+        of=number(stated_ns),
     ),
     Metric(
         name="prefix.waited",
         unit="ns",
         means="from the request's last byte to the first token",
-        of=_number(waited_ns),
+        of=number(waited_ns),
     ),
     Metric(
         name="prefix.break",

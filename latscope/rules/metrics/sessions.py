@@ -7,6 +7,7 @@ What nothing ties to another call is no turn: it tells none of these.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from latscope.rules import turns as made
@@ -89,9 +90,15 @@ def marks(columns: Columns) -> list[Mark]:
 
 
 def turns(columns: Columns) -> list[list[int]]:
-    """The places of each turn's calls, in order of time; calls that stand alone left out."""
+    """The places of each turn's calls, in order of time; calls that stand alone left out. Many
+    metrics ask: what one was told, the next is. Not to be changed."""
+    return _turns(tuple(columns["session.place"]))
+
+
+@lru_cache(maxsize=2)
+def _turns(places: tuple[Value, ...]) -> list[list[int]]:
     found: dict[tuple[str, int], list[int]] = {}
-    for index, mark in enumerate(marks(columns)):
+    for index, mark in enumerate(map(mark_of, places)):
         if mark.tie != ALONE:
             found.setdefault((mark.session, mark.turn), []).append(index)
     return [*found.values()]
