@@ -10,7 +10,11 @@ from latscope.rules.metrics.metric import Call, Columns, Metric, Value
 from latscope.units import MS, S
 
 FELT = 100 * MS
-"""Bursts closer together than this read as a flow."""
+"""Bursts closer together than this read as a flow, unless each holds MANY tokens."""
+SEEN = 60 * MS
+MANY = 8
+"""Tokens' worth of time between two bursts, from which on SEEN is enough: more than a step of
+speculative decoding makes, so that something collected them."""
 TOGETHER = MS
 SEVERAL = 15
 """Tokens' worth of time in one silence, from which on the few bursts of a short answer count: of
@@ -79,7 +83,8 @@ def _burst(
     together = p50 < TOGETHER
     felt = p95 >= FELT and (what is not None or together)
     if together and not felt and most is not None and tokens and stream is not None:
-        felt = most >= max(FELT, SEVERAL * stream / tokens)
+        each = stream / tokens
+        felt = p95 >= max(SEEN, MANY * each) or most >= max(FELT, SEVERAL * each)
     if felt and ours is not None and stream is not None and ours > OURS * stream:
         return None
     return float(felt)
@@ -163,8 +168,8 @@ ROWS: tuple[Metric, ...] = (
     Metric(
         name="bunched",
         unit="truth",
-        means="whether the answer came all at once, or in bursts 100 ms or more apart; not told"
-        " where the reader itself may have been late",
+        means="whether the answer came all at once, or in bursts 100 ms or more apart (60 ms where"
+        " each is worth eight tokens); not told where the reader itself may have been late",
         over=_bunched,
         needs=(
             "at_once",

@@ -49,15 +49,16 @@ def bunched(
     p95: Value,
     most: Value = None,
     ours: Value = 0.0,
+    tokens: Value = 50.0,
 ) -> Value:
-    """An answer of 50 tokens, 1 s long after its first."""
+    """An answer that is 1 s long after its first token."""
     columns: dict[str, Sequence[Value]] = {
         "at_once": [at_once],
         "quantum.what": [what],
         "itl_p50": [p50],
         "itl_p95": [p95],
         "itl_max": [most],
-        "output_tokens": [50.0],
+        "output_tokens": [tokens],
         "e2e": [1.5 * S],
         "ttft": [0.5 * S],
         "client.at_most": [ours],
@@ -75,6 +76,12 @@ def bunched(
         ((0.0, None, 0.1 * MS, 150.0 * MS), 1.0),
         ((0.0, None, 20.0 * MS, 150.0 * MS), 0.0),
         ((0.0, None, 0.1 * MS, 60.0 * MS), 0.0),
+        # Bursts worth eight tokens are collected ones; of fewer, it is a step that makes several.
+        ((0.0, None, 0.1 * MS, 80.0 * MS, 80.0 * MS, 0.0, 100.0), 1.0),
+        ((0.0, None, 0.1 * MS, 79.0 * MS, 79.0 * MS, 0.0, 100.0), 0.0),
+        ((0.0, None, 0.1 * MS, 60.0 * MS, 60.0 * MS, 0.0, 200.0), 1.0),
+        ((0.0, None, 0.1 * MS, 59.0 * MS, 59.0 * MS, 0.0, 200.0), 0.0),
+        ((0.0, None, 20.0 * MS, 80.0 * MS, 80.0 * MS, 0.0, 200.0), 0.0),
         ((None, None, None, None), None),
         # Few bursts of a short answer: most gaps are none, and one is 15 tokens' worth of time.
         ((0.0, None, 0.1 * MS, 0.2 * MS, 300.0 * MS), 1.0),
