@@ -11,7 +11,7 @@ from latscope.attribution.model import Piece
 from latscope.export.otel import names
 from latscope.export.otel.rows import Attributes, Instrument, MetricPoint
 from latscope.export.otel.told import Told, error_type, identity, seconds, segment_name
-from latscope.units import Ns
+from latscope.units import Ns, S
 
 
 def _histogram(name: str, unit: str, description: str, buckets: Sequence[float]) -> Instrument:
@@ -102,13 +102,13 @@ def metric_points(
 # -- the conventions' own --------------------------------------------------------------------------
 
 
-def _conventional(told: Told, base: Attributes, gaps: Sequence[Ns]) -> Iterator[MetricPoint]:
+def _conventional(told: Told, base: Attributes, gaps: Sequence[float]) -> Iterator[MetricPoint]:
     a = told.attribution
     yield _point(DURATION, seconds(a.wall_ns), base | _ended(told))
     if a.streamed and a.first_token_ns is not None:
         yield _point(FIRST_CHUNK, seconds(a.first_token_ns), base)
-    for gap in gaps:
-        yield _point(CHUNK, seconds(gap), base)
+    if gaps:
+        yield MetricPoint(instrument=CHUNK, values=gaps, attributes=base)
     for kind, tokens in _counts(told):
         yield _point(USAGE[kind], tokens, base | {names.MODALITY: "text"})
     for instrument, stated in ((INPUT, a.input_tokens), (OUTPUT, a.output_tokens)):
@@ -124,13 +124,13 @@ def _ended(told: Told) -> Attributes:
     return {} if error is None else {names.ERROR: error}
 
 
-def _gaps(told: Told) -> list[Ns]:
-    """Between output chunks as they arrived: text, reasoning and tool calls. Chunks that came in
-    one read came together."""
+def _gaps(told: Told) -> list[float]:
+    """Seconds between output chunks as they arrived: text, reasoning and tool calls. Chunks that
+    came in one read came together."""
     if not told.attribution.streamed:
         return []
     at = [arrival.at.latest for arrival in told.timeline.arrivals]
-    return [later - earlier for earlier, later in pairwise(at)]
+    return [(later - earlier) / S for earlier, later in pairwise(at)]
 
 
 def _counts(told: Told) -> list[tuple[str, int]]:
@@ -149,13 +149,13 @@ def _counts(told: Told) -> list[tuple[str, int]]:
     return [(kind, tokens) for kind, tokens in found if tokens is not None]
 
 
-def _old(told: Told, base: Attributes, gaps: Sequence[Ns]) -> Iterator[MetricPoint]:
+def _old(told: Told, base: Attributes, gaps: Sequence[float]) -> Iterator[MetricPoint]:
     a = told.attribution
     yield _point(OLD_DURATION, seconds(a.wall_ns), base | _ended(told))
     if a.streamed and a.first_token_ns is not None:
         yield _point(OLD_FIRST_CHUNK, seconds(a.first_token_ns), base)
-    for gap in gaps:
-        yield _point(OLD_CHUNK, seconds(gap), base)
+    if gaps:
+        yield MetricPoint(instrument=OLD_CHUNK, values=gaps, attributes=base)
     for kind, tokens in (("input", a.input_tokens), ("output", a.output_tokens)):
         if tokens is not None and told.operation != "fetch_response":
             yield _point(OLD_USAGE, tokens, base | {names.OLD_TOKEN_TYPE: kind})
@@ -195,4 +195,4 @@ def _by_segment(
 
 
 def _point(instrument: Instrument, value: float, attributes: Attributes) -> MetricPoint:
-    return MetricPoint(instrument=instrument, value=value, attributes=attributes)
+    return MetricPoint(instrument=instrument, values=(value,), attributes=attributes)

@@ -1,6 +1,6 @@
 """What is exported, as plain rows: spans with original times, and points of metrics."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -52,8 +52,8 @@ class Instrument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPoint:
-    """One value recorded once, at the call's end."""
+    """What a call adds to one series, at its end: each value counts once. At least one."""
 
     instrument: Instrument
-    value: float
+    values: Sequence[float]
     attributes: Mapping[str, Value]

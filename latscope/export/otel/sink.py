@@ -19,6 +19,7 @@ from latscope.errors import MissingExtra, UsageError
 from latscope.export.otel import detect, names
 from latscope.export.otel.about import summary
 from latscope.export.otel.content import messages
+from latscope.export.otel.many import record_many
 from latscope.export.otel.metrics import CHUNK, OLD_CHUNK, metric_points
 from latscope.export.otel.propagate import send
 from latscope.export.otel.rows import Instrument, Role, SpanRow
@@ -205,24 +206,25 @@ class OTelSink:
             if number % A_STEP == 0:
                 yield
             row = point.instrument
-            put = self._instruments.get(row.name) or self._instrument(row, provider)
-            put(
-                point.value,
-                point.attributes,
-                nowhere if row is CHUNK or row is OLD_CHUNK else context,
-            )
+            made = self._instruments.get(row.name) or self._instrument(row, provider)
+            if row is CHUNK or row is OLD_CHUNK:
+                yield from record_many(made, point.values, point.attributes, nowhere)
+                continue
+            put = made.record if row.buckets else made.add
+            for value in point.values:
+                put(value, point.attributes, context)
 
     def _instrument(self, row: Instrument, provider: Any) -> Any:
-        """What records a value of the metric."""
+        """The metric in the application's meter."""
         meter = provider.get_meter(names.SCOPE, __version__)
         said = {"unit": row.unit, "description": row.description}
         if row.buckets:
             buckets = row.buckets
             made = meter.create_histogram(
                 row.name, explicit_bucket_boundaries_advisory=buckets, **said
-            ).record
+            )
         else:
-            made = meter.create_counter(row.name, **said).add
+            made = meter.create_counter(row.name, **said)
         self._instruments[row.name] = made
         return made
 

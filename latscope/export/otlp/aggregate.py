@@ -87,13 +87,14 @@ class Aggregate:
         step = -(-end_unix_ns // STEP_NS)
         self._ends[step] = max(end_unix_ns, self._ends.get(step, 0))
         for point in points:
-            exemplar = None
-            if trace is not None and point.instrument.buckets:
-                exemplar = Exemplar(
-                    unix_ns=end_unix_ns, value=point.value, trace_id=trace[0], span_id=trace[1]
-                )
-            cells = self._cells.setdefault(_series(point), {})
-            cells.setdefault(step, _Cell()).add(point.instrument, point.value, exemplar)
+            cell = self._cells.setdefault(_series(point), {}).setdefault(step, _Cell())
+            for value in point.values:
+                exemplar = None
+                if trace is not None and point.instrument.buckets:
+                    exemplar = Exemplar(
+                        unix_ns=end_unix_ns, value=value, trace_id=trace[0], span_id=trace[1]
+                    )
+                cell.add(point.instrument, value, exemplar)
 
     def __len__(self) -> int:
         return len(self._cells)

@@ -138,4 +138,4 @@ def _by_segment(line: Line) -> dict[tuple[str, str], Ns]:
 
 
 def _point(instrument: Instrument, value: float, attributes: Attributes) -> MetricPoint:
-    return MetricPoint(instrument=instrument, value=value, attributes=attributes)
+    return MetricPoint(instrument=instrument, values=(value,), attributes=attributes)

@@ -42,7 +42,7 @@ def test_the_conventions_own_metrics() -> None:
 def test_segments_by_provenance_add_up_and_an_unsplit_piece_stands_under_its_candidates() -> None:
     told = of(silent())
     points = [p for p in metric_points(told) if p.instrument.name == "latscope.segment.duration"]
-    assert round(sum(p.value for p in points) * 1e9) == told.attribution.wall_ns
+    assert round(sum(sum(p.values) for p in points) * 1e9) == told.attribution.wall_ns
     joint = [p for p in points if "|" in str(p.attributes["latscope.segment"])]
     assert joint
     assert all(p.attributes["latscope.provenance"] == "bound" for p in joint)
@@ -54,7 +54,7 @@ def test_segments_by_provenance_add_up_and_an_unsplit_piece_stands_under_its_can
     first = [
         p for p in metric_points(told) if p.instrument.name == "latscope.ttft.segment.duration"
     ]
-    assert round(sum(p.value for p in first) * 1e9) == told.attribution.first_token_ns
+    assert round(sum(sum(p.values) for p in first) * 1e9) == told.attribution.first_token_ns
 
 
 def test_error_type_stands_on_the_duration_only() -> None:
@@ -97,7 +97,7 @@ def test_aliases_add_the_old_names_and_only_then() -> None:
     }
     points = metric_points(of(healthy()), aliases=True)
     kinds = {
-        p.attributes["gen_ai.token.type"]: p.value
+        p.attributes["gen_ai.token.type"]: sum(p.values)
         for p in points
         if p.instrument.name == "gen_ai.client.token.usage"
     }

@@ -46,4 +46,4 @@ def pieces(rows: tuple[SpanRow, ...]) -> list[SpanRow]:
 
 
 def values(points: tuple[MetricPoint, ...], name: str) -> list[float]:
-    return [point.value for point in points if point.instrument.name == name]
+    return [v for point in points if point.instrument.name == name for v in point.values]

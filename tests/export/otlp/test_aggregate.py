@@ -17,7 +17,7 @@ STEP = STEP_NS
 
 
 def point(value: float, instrument: Instrument = TIME, **attributes: str) -> MetricPoint:
-    return MetricPoint(instrument=instrument, value=value, attributes=attributes)
+    return MetricPoint(instrument=instrument, values=(value,), attributes=attributes)
 
 
 def series(found: Aggregate, *, delta: bool = False) -> list[Point]:
