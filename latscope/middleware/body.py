@@ -10,7 +10,7 @@ import zlib
 from array import array
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from typing import Any, TypeAlias
 
 from latscope.capture.build import consumed, encoding, headers
@@ -36,8 +36,8 @@ class Body:
     limit: of the bytes kept. What goes wrong costs the body, and is told in `faults`."""
 
     __slots__ = (
-        "_deaf", "_decoder", "_limit", "_mask", "_outline", "_packed", "_raw", "_size", "_sizes",
-        "_tail", "_times", "_url", "faults",
+        "_deaf", "_decoder", "_limit", "_mask", "_outline", "_packed", "_plain", "_raw", "_size",
+        "_sizes", "_tail", "_times", "_url", "faults",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +51,7 @@ class Body:
         # Few coded bytes may ask for gigabytes; plain ones are what they are.
         most = MAX_BODY_BYTES if coding else sys.maxsize
         self._decoder = ContentDecoder(coding, max_bytes=most)
+        self._plain = not coding
         self._raw = raw
         self._url = url
         self._mask = mask
@@ -103,14 +104,17 @@ class Body:
 
     def _decode(self, reads: list[Any]) -> Generator[None, None, bytes]:
         found: list[bytes] = []
-        for at in range(0, len(reads), 3):
-            asked, got, chunk = reads[at : at + 3]
-            data = self._decoder.feed(bytes(chunk))
-            self._times.extend((asked, got))
-            self._sizes.extend((len(chunk), len(data)))
-            found.append(data)
-            if len(found) % _READS_A_STEP == 0:
-                yield
+        feed = bytes if self._plain else self._decoder.feed
+        for at in range(0, len(reads), 3 * _READS_A_STEP):
+            some = reads[at : at + 3 * _READS_A_STEP]
+            chunks = [bytes(chunk) for chunk in some[2::3]]
+            data = [*map(feed, chunks)]
+            stamps = zip(some[0::3], some[1::3], strict=True)
+            self._times.extend(chain.from_iterable(stamps))
+            sizes = zip(map(len, chunks), map(len, data), strict=True)
+            self._sizes.extend(chain.from_iterable(sizes))
+            found += data
+            yield
         return b"".join(found)
 
     def _keep(self, data: bytes, last: bool) -> Steps:

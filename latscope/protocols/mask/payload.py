@@ -85,14 +85,20 @@ def mask_steps(payload: bytes, spots: list[Spot]) -> Steps:
 def remembering() -> Mask:
     """A `mask_payload` for the payloads of one stream: the same results, sooner."""
     template: Template | None = None
+    narrow: Template | None = (
+        None  # the same with its numbers as they were: most chunks repeat them
+    )
 
     def mask(payload: bytes) -> bytes:
-        nonlocal template
-        masked = fill(template, payload) if template else None
+        nonlocal template, narrow
+        masked = fill(narrow, payload) if narrow else None
+        if masked is None and template:
+            masked = fill(template, payload)
         if masked is None:
             spots: list[Spot] = []
             masked = run(mask_steps(payload, spots))
             template = build(payload, masked, spots)
+            narrow = build(payload, masked, [spot for spot in spots if spot[2]])
         return masked
 
     return mask

@@ -62,7 +62,7 @@ def build(sent: bytes, masked: bytes, spots: list[Spot]) -> Template | None:
 def fill(template: Template, payload: bytes) -> bytes | None:
     """The payload masked by the template, or null when it is not of its kind."""
     start, masked, parts = template
-    if not payload.startswith(start):
+    if not payload.startswith(start) or not payload.endswith(parts[-1].sent):
         return None
     pieces = [masked]
     at = len(start)
