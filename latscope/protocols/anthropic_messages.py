@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from latscope.protocols.alike import AlikeDecoder
 from latscope.protocols.dialect import Channel, Decoder, Dialect, Encoder, Piece, Reply
 from latscope.protocols.events import Event, EventKind, Usage
 from latscope.protocols.fields import as_int, as_list, as_map, as_str, dig, parse
@@ -21,7 +22,6 @@ from latscope.protocols.reading import (
     figures_in,
     finish,
     output,
-    read,
 )
 from latscope.protocols.writing import known, merged, sse, text_of, tool_name
 from latscope.wire.frames import Frame
@@ -56,7 +56,26 @@ Counts: TypeAlias = dict[str, int]
 
 
 def decoder() -> Decoder:
-    return partial(read, partial(_events, {}))
+    return AlikeDecoder(partial(_events, {}), _only_text)
+
+
+_SILENT = frozenset({"type", "index", "delta"})
+"""Keys of a delta's event that say no more than where the text belongs."""
+
+
+def _only_text(frame: Frame, data: dict[str, Any]) -> tuple[int, EventKind, str] | None:
+    """Of a delta that writes some output and says nothing else: its choice, channel and text."""
+    delta = data.get("delta")
+    if data.get("type") != "content_block_delta" or frame.name not in _NAMES:
+        return None
+    if type(delta) is not dict or len(delta) != 2 or not data.keys() <= _SILENT:
+        return None
+    kind, key = DELTA_TEXT.get(as_str(delta.get("type")), ("empty", ""))
+    text = as_str(delta.get(key))
+    return (0, kind, text) if text else None
+
+
+_NAMES = ("content_block_delta", "")
 
 
 def _events(counts: Counts, frame: Frame, data: dict[str, Any]) -> list[Event]:

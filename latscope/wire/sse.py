@@ -31,34 +31,50 @@ _FIELD_BYTES = len("event: ") + 1
 
 def plain_events(body: bytes, reads: Sequence[Read]) -> list[Frame] | None:
     """The frames of a body that is nothing but whole events of one `data: ` line each, as chat
-    streams are; null of any other body, and where the reads did not bring it all.
+    streams are, or one `event: ` line and one `data: ` line each, as Messages' and Responses' are;
+    null of any other body, and where the reads did not bring it all.
 
     A short cut for the body of a finished call, which every token passes: `SSEDecoder`, fed the
-    reads one after another, makes the same frames. With no CR, two line ends for every `data: `
-    that begins an event, and a blank line last, there is no other way to cut the body.
+    reads one after another, makes the same frames. With no CR, a blank line last, and as many line
+    ends as the beginnings of events account for, there is no other way to cut the body.
     """
-    if not (body.startswith(_DATA) and body.endswith(b"\n\n")) or b"\r" in body:
+    if not reads or reads[-1].body_offset < len(body) or len(body) > MAX_FRAME_BYTES:
         return None
-    texts = body[len(_DATA) : -2].split(b"\n\n" + _DATA)
-    if body.count(b"\n") != 2 * len(texts) or len(body) > MAX_FRAME_BYTES:
-        return None
-    if not reads or reads[-1].body_offset < len(body):
+    rows = _rows(body) if body.endswith(b"\n\n") and b"\r" not in body else None
+    if rows is None:
         return None
     frames: list[Frame] = []
     coming, reached, ns, at = iter(reads), 0, 0, 0
-    for text in texts:
-        end = at + len(text) + len(_DATA) + 2
+    for name, text, size in rows:
+        end = at + size
         while reached <= at:
             _, ns, _, reached = next(coming)
         first_ns = ns
         while reached < end:
             _, ns, _, reached = next(coming)
-        frames.append(_new(Frame, ("event", "", text, at, end, first_ns, ns, False, True)))
+        frames.append(_new(Frame, ("event", name, text, at, end, first_ns, ns, False, True)))
         at = end
     return frames
 
 
-_DATA = b"data: "
+def _rows(body: bytes) -> list[tuple[str, bytes, int]] | None:
+    """The name, the data and the size of each event."""
+    if body.startswith(_DATA):
+        texts = body[len(_DATA) : -2].split(b"\n\n" + _DATA)
+        whole = body.count(b"\n") == 2 * len(texts)
+        return [("", text, len(text) + len(_DATA) + 2) for text in texts] if whole else None
+    if not body.startswith(_EVENT):
+        return None
+    blocks = body[len(_EVENT) : -2].split(b"\n\n" + _EVENT)
+    parts = [block.partition(b"\n" + _DATA) for block in blocks]
+    if body.count(b"\n") != 3 * len(parts) or not all(line for _, line, _ in parts):
+        return None
+    words = {name: name.decode("utf-8", "replace") for name in {part[0] for part in parts}}
+    extra = len(_EVENT) + len(_DATA) + 3
+    return [(words[name], text, len(name) + len(text) + extra) for name, _, text in parts]
+
+
+_DATA, _EVENT = b"data: ", b"event: "
 _new = tuple.__new__  # what Frame() comes down to, without its defaults
 
 

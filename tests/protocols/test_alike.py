@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from latscope.documents.recordings import read as read_file
-from latscope.protocols import alike, openai_chat, openai_completions
+from latscope.protocols import alike, anthropic_messages, openai_chat, openai_completions
 from latscope.protocols.alike import Alike, ChunkDecoder
 from latscope.protocols.chunks import Shape, State, chunk_events
 from latscope.protocols.events import Event
@@ -46,14 +46,88 @@ def same(shape: Shape, found: list[Frame]) -> tuple[list[list[Event]], list[bool
     return events, [frame not in gone for frame in found]
 
 
+def same_messages(found: list[Frame]) -> list[bool]:
+    """The same of Anthropic's: for which frames the long way was not gone."""
+    slow, gone = partial(anthropic_messages._events, {}), []
+
+    def counting(decode: Read, frame: Frame) -> list[Event]:
+        gone.append(frame)
+        return read(decode, frame)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(alike, "read", counting)
+        fast = anthropic_messages.decoder()
+        events = [fast(frame) for frame in found]
+    assert events == [read(slow, frame) for frame in found]
+    assert all(type(event) is Event for made in events for event in made)
+    return [frame not in gone for frame in found]
+
+
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.jsonl")), ids=lambda path: path.stem)
 def test_every_fixture_gives_the_same_events(path: Path) -> None:
     (call,) = read_file(path)
     found = frames(call.attempts[-1])
     for shape in (CHAT, COMPLETIONS):
         same(shape, found)
+    short = same_messages(found)
     if path.stem == "vllm-chat-stream":
         assert sum(same(CHAT, found)[1]) > 3
+    if path.stem == "vllm-messages-stream":
+        assert sum(short) > 3
+
+
+DELTA = b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":"%b"}}'
+
+
+def delta(text: bytes, *, at: int = 0, kind: bytes = b"text_delta", key: bytes = b"text") -> bytes:
+    return DELTA % (at, kind, key, text)
+
+
+def named(payloads: list[bytes], name: str = "content_block_delta") -> list[Frame]:
+    return [frame._replace(name=name) for frame in framed(payloads)]
+
+
+def test_deltas_of_one_block_are_alike() -> None:
+    thought = {"kind": b"thinking_delta", "key": b"thinking"}
+    payloads = [
+        *(delta(text) for text in (b"one", b"two", b"<think>", b"\\n", b"three")),
+        *(delta(text, at=1, **thought) for text in (b"four", b"five")),
+        delta(b"six", at=1, kind=b"signature_delta", key=b"signature"),
+        delta(b"seven").replace(b'"index"', b'"usage":{"output_tokens":3},"index"'),
+    ]
+    short = [False, True, True, False, True, False, True, False, False]
+    assert same_messages(named(payloads)) == short
+    assert same_messages(named(payloads, "")) == short
+    assert same_messages([*named(payloads[:2]), *named(payloads[:2], "")])[1:3] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["error", "ping", "chunk", "message_delta"])
+def test_a_delta_under_another_name_is_not_learned_from(name: str) -> None:
+    assert not any(same_messages(named([delta(b"one"), delta(b"two")], name)))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b'{"type":"content_block_delta","index":0,"delta":"one"}',
+        b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"one","a":1}}',
+        b'{"type":"content_block_start","content_block":{"type":"text","text":"one"}}',
+    ],
+)
+def test_what_is_no_plain_delta_is_not_learned_from(said: bytes) -> None:
+    assert not any(same_messages(named([said, said.replace(b"one", b"two")])))
+
+
+texts = st.binary(max_size=6)
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1]), texts), max_size=6))
+def test_any_bytes_in_a_deltas_place_give_the_same_events(told: list[tuple[int, bytes]]) -> None:
+    kinds: tuple[dict[str, bytes], ...] = (
+        {},
+        {"kind": b"input_json_delta", "key": b"partial_json"},
+    )
+    same_messages(named([delta(text, at=at, **kinds[at]) for at, text in told]))
 
 
 def test_only_the_first_of_a_kind_is_parsed() -> None:
@@ -188,4 +262,4 @@ def test_what_is_known_of_a_kind() -> None:
     decoder = ChunkDecoder(CHAT)
     decoder(framed([CHUNK % b"one"])[0])
     head, _, tail = CHUNK.partition(b"%b")
-    assert decoder._alike == Alike(head, tail, "content", 0, ("m", "a", None, None))
+    assert decoder._alike == Alike("", head, tail, "content", 0, ("m", "a", None, None))

@@ -105,13 +105,23 @@ OTHER = (
     b"data:a\n\n",
     b"data: a\ndata: b\n\n",
     b"data: a\r\n\r\n",
-    b"event: e\ndata: a\n\n",
+    b"event: e\n\n",
+    b"data: a\nevent: e\n\n",
+    b"event: e\ndata: a\ndata: b\n\n",
     b": ping\n\n",
     b"\n\n",
     b"\n",
     b"data: a\n",
     b"data: a",
     b"\xef\xbb\xbf",
+)
+
+
+NAMED = (
+    b"event: e\ndata: a\n\n",
+    b"event: \ndata: \n\n",
+    b"event: \xff f\ndata: event: g\n\n",
+    b"event: data: \ndata: data: b\n\n",
 )
 
 
@@ -126,7 +136,9 @@ def fed(made: Attempt) -> list[Frame]:
 
 
 @given(
-    st.lists(st.sampled_from(PLAIN), min_size=1, max_size=6).map(b"".join),
+    st.sampled_from([PLAIN, NAMED]).flatmap(
+        lambda kind: st.lists(st.sampled_from(kind), min_size=1, max_size=6).map(b"".join)
+    ),
     st.lists(st.integers(-1, 60), max_size=8),
     st.integers(0, 2),
 )
@@ -138,15 +150,16 @@ def test_a_body_of_plain_events_gives_the_decoders_frames(
     assert plain_events(body, made.reads) == fed(made) == frames(made)
 
 
-@given(st.lists(st.sampled_from(PLAIN + OTHER), max_size=6).map(b"".join), any_cuts(40))
+@given(st.lists(st.sampled_from(PLAIN + NAMED + OTHER), max_size=6).map(b"".join), any_cuts(40))
 def test_any_other_body_is_left_to_the_decoder(body: bytes, offsets: list[int]) -> None:
     made = attempt("text/event-stream", body, *sorted(offsets))
     assert plain_events(body, made.reads) in (None, fed(made))
     assert frames(made) == fed(made)
 
 
-@pytest.mark.parametrize("other", OTHER)
+@pytest.mark.parametrize("other", [*OTHER, *NAMED])
 def test_which_bodies_are_not_plain(other: bytes) -> None:
+    assert plain_events(NAMED[0] + OTHER[0], attempt(None, NAMED[0] + OTHER[0]).reads) is None
     body = SSE + other
     assert plain_events(body, attempt(None, body).reads) is None
     assert plain_events(SSE, ()) is None
