@@ -26,6 +26,8 @@ PROBES = 0.02
 """Load of spaced single calls: hardly any two of them meet."""
 CALLS, SAMPLE, PROBED = 450, 300, 60
 FRONT: Ns = 3 * MS
+WRITING: Ns = 20 * US
+"""From a request's headers written to its body written, as recordings of the simulator have it."""
 WAYS: tuple[Ns, ...] = (0, 300 * US, MS, 3 * MS)
 """Mean lateness of tokens on their way, an endpoint each in turn."""
 QUICKEST = -1.645
@@ -346,9 +348,9 @@ def _row(arrival: Ns, uncached: int, cached: int, engine: Ns, tokens: Sequence[N
         at_s=arrival / 1e9,
         uncached=uncached,
         cached=cached,
-        sent_ns=engine,
+        sent_ns=engine + WRITING,
         headers_ns=engine,
-        head_ns=0,
+        head_ns=WRITING,
         step_ns=round(median(gaps)) if paced else None,
         context=uncached + cached + len(tokens) // 2,
         rtt_ns=20 * MS,

@@ -17,6 +17,7 @@ from latscope.attribution.schedule import schedule
 from latscope.attribution.stalls import find
 from latscope.attribution.window import Basis
 from latscope.recording import Recording, ServerSpan
+from latscope.steps import Steps, finish
 from latscope.timeline import Timeline, build
 from latscope.units import Ns
 
@@ -50,30 +51,48 @@ def attribute_timeline(
     mode: Mode | None = None,
 ) -> Attribution:
     """The same, of a call whose timeline is built already."""
+    return finish(attribute_steps(call, timeline, profile=profile, mode=mode))
+
+
+def attribute_steps(
+    call: Recording,
+    timeline: Timeline,
+    *,
+    profile: Profile | None = None,
+    mode: Mode | None = None,
+) -> Steps[Attribution]:
+    """`attribute_timeline`, a part at a time."""
     mode = mode or mode_of(call.target.host, timeline.path.server)
     figures, demoted = figures_of(timeline)
     steps = pace(timeline.arrivals)
+    yield
     known = known_of(call, timeline, figures, steps, profile)
     plan = schedule(timeline.arrivals)
-    basis = Basis(
-        timeline=timeline, figures=figures, mode=mode, pace=steps, stalls=find(timeline, plan)
-    )
+    yield
+    stalls = find(timeline, plan)
+    yield
+    quantum = of_stream(timeline.arrivals, plan)
+    yield
+    basis = Basis(timeline=timeline, figures=figures, mode=mode, pace=steps, stalls=stalls)
 
     def cut(end: Ns, *, to_first: bool) -> tuple[Piece, ...]:
         pieces = partition(basis, end, to_first=to_first)
         return pieces if known.lead is None else with_lead(pieces, known.lead)
 
     first = timeline.first_token_ns
+    pieces = cut(timeline.wall_ns, to_first=False)
+    yield
     found = Found(
         basis=basis,
-        pieces=cut(timeline.wall_ns, to_first=False),
+        pieces=pieces,
         to_first=None if first is None else cut(first, to_first=True),
         known=known,
-        quantum=of_stream(timeline.arrivals, plan),
+        quantum=quantum,
         flags=(
             *timeline.flags,
             *(("reported_contradicts_clock",) if demoted else ()),
             *known.flags,
         ),
     )
+    yield
     return assemble(call, found)

@@ -229,8 +229,11 @@ def _contention(row: Observation, profile: Profile, floor: Floor, excess: Ns) ->
     over = (early - step.at(row.uncached + row.cached)) * each
     cost = over * floor.terms.steps(row.uncached)
     if uneven(floor) and row.step_ns:
+        # Company makes steps longer, too, but not the prompt by as much: more than such a machine
+        # scatters is not believed.
         own = floor.terms.at(row.uncached, row.cached) - floor.terms.base_ns
-        cost = max(cost, own * (row.step_ns / max(1, step.at(row.context)) - 1))
+        slower = row.step_ns / max(1, step.at(row.context)) - 1
+        cost = max(cost, own * min(slower, SCATTER * floor.growth))
     return clamp(round(cost), 0, excess)
 
 

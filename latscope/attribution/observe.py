@@ -21,8 +21,9 @@ class Observation:
     """One call as a floor sees it. All durations are the client's, transit already taken off.
 
     key: (endpoint, model, api). at_s: wall clock, seconds. uncached, cached: prompt tokens. Of
-    `sent_ns`, `headers_ns`: time to the first token from the request's last byte and from the
-    response head; null where unknown. head_ns: request's last byte to the response head. step_ns:
+    `sent_ns`, `headers_ns`: time to the first token from when the request's last byte can have left
+    (a process that is put aside in its write is told late that it had), and from the response head;
+    null where unknown. head_ns: from that last byte to the response head. step_ns:
     median time a token after the first; context: tokens of context midway. censored: the call was
     stopped before its first token: the times are lower bounds. queue_ns, prefill_ns: the server's
     own figures, where it states them (never used to fit, only to judge and calibrate).
@@ -84,14 +85,15 @@ def observe(
     steps = found or pace(t.arrivals)
     step, early = _steps(t, steps)
     head = answer.headers_ns
+    ready = sent if answer.ready_ns is None else answer.ready_ns
     return Observation(
         key=(endpoint_of(recording), _model(recording, t), t.api or ""),
         at_s=wall_s(recording.started_at),
         uncached=prompt - cached,
         cached=cached,
-        sent_ns=max(0, seen - sent - transit),
+        sent_ns=max(0, seen - ready - transit),
         headers_ns=None if head is None else max(0, seen - head),
-        head_ns=None if head is None else max(0, head - sent - rtt),
+        head_ns=None if head is None else max(0, head - ready - rtt),
         step_ns=step,
         context=prompt + (usage.output_tokens or 0) // 2,
         rtt_ns=t.path.rtt_ns,

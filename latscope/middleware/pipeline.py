@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from pydantic_core import from_json
 
+from latscope import steps
 from latscope.middleware.context import Context
 from latscope.protocols import detect
 from latscope.protocols.mask import mask_steps
@@ -50,13 +51,7 @@ def finish(
 ) -> Recording:
     """All steps at once, in the calling thread: what a sink would be given of `recording`."""
     plan = Plan(mask=mask, keep_content=keep_content, keep_headers=tuple(keep_headers))
-    steps = process(recording, plan)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            finished: Recording = end.value
-            return finished
+    return steps.finish(process(recording, plan))
 
 
 def process(recording: Recording, plan: Plan) -> Slowly:

@@ -1,6 +1,6 @@
 """One call as understood: `build` turns a recording into its frozen Timeline."""
 
-from latscope.timeline.build import build
+from latscope.timeline.build import build, build_steps
 from latscope.timeline.model import (
     Arrival,
     Evidence,
@@ -24,4 +24,5 @@ __all__ = [
     "Phase",
     "Timeline",
     "build",
+    "build_steps",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from latscope.protocols import reported
 from latscope.protocols.events import VISIBLE_KINDS, Event, Reported
 from latscope.recording import Attempt, Recording, ServerSpan
+from latscope.steps import Steps, finish
 from latscope.timeline.connection import connection_flags, left_running
 from latscope.timeline.exchanges import exchanges
 from latscope.timeline.hops import own_times
@@ -58,20 +59,28 @@ CLOCK_BOUND: Ns = 50 * US
 def build(recording: Recording) -> Timeline:
     """The timeline of a call. Reads everything but `truth`; pure, and total: any recording that
     passed validation has a timeline, a damaged one with flags that say what is missing."""
+    return finish(build_steps(recording))
+
+
+def build_steps(recording: Recording) -> Steps[Timeline]:
+    """`build`, some events at a time."""
     attempt = recording.attempts[-1] if recording.attempts else None
     stream = None
     if attempt is not None and attempt.status is not None:
         since = attempt.mark("headers") or 0
-        stream = read_stream(attempt, recording.target.path, since)
+        stream = yield from read_stream(attempt, recording.target.path, since)
     wall = max(end_of(recording, stream), 0)
     verdict, failure = judge(recording, stream)
-    return _assemble(recording, attempt or Attempt(), stream, wall, verdict, failure)
+    arrived = (yield from arrivals(stream)) if stream else ()
+    yield
+    return _assemble(recording, attempt or Attempt(), stream, arrived, wall, verdict, failure)
 
 
 def _assemble(
     recording: Recording,
     attempt: Attempt,
     stream: Stream | None,
+    arrived: tuple[Arrival, ...],
     wall: Ns,
     verdict: Verdict,
     failure: Failure | None,
@@ -82,7 +91,7 @@ def _assemble(
     tokens = tuple(
         [
             arrival if since <= arrival.at.earliest else _within(arrival, since, wall)
-            for arrival in (arrivals(stream) if stream else ())
+            for arrival in arrived
             if arrival.at.latest <= wall
         ]
     )

@@ -9,10 +9,11 @@ from latscope.protocols import detect
 from latscope.protocols.dialect import Dialect
 from latscope.protocols.events import TOKEN_KINDS, Event, EventKind, Usage
 from latscope.recording import Attempt, Read
+from latscope.steps import Steps
 from latscope.timeline.model import Arrival, Hold
 from latscope.units import MS, US, Ns, Span
 from latscope.wire.frames import Frame
-from latscope.wire.framing import frames
+from latscope.wire.framing import frames_steps
 
 AT_ONCE: Ns = 200 * US
 """A read that took no longer than this found its bytes waiting: they came somewhere between the
@@ -69,18 +70,20 @@ class Stream:
         return [spans[min(bisect_left(offsets, event.end), len(spans) - 1)] for event in events]
 
 
-def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Stream:
+def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Steps[Stream]:
     """`since_ns`: when the headers had come; the first body byte cannot have come for us before."""
     unreadable = attempt.body is None and attempt.events is None
     unreadable = unreadable and any(read.wire_bytes for read in attempt.reads)
     reads = tuple(attempt.reads) if unreadable else _with_bytes(attempt.reads)
-    found = [] if attempt.body is None else frames(attempt)
+    found = yield from frames_steps(attempt)
+    yield
     dialect = detect(path, attempt.body, found)
     events: Sequence[Event] = ()
     if attempt.body is None and attempt.events is not None:
         events = _kept_events(attempt, reads)
     elif dialect is not None:
-        events = _decoded(dialect, found)
+        events = yield from _decoded(dialect, found)
+    yield
     return Stream(
         dialect=dialect,
         events=tuple(events),
@@ -94,15 +97,21 @@ def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Stream:
     )
 
 
-def _decoded(dialect: Dialect, found: Sequence[Frame]) -> list[Event]:
+A_STEP = 128
+"""Events read at a stretch."""
+
+
+def _decoded(dialect: Dialect, found: Sequence[Frame]) -> Steps[list[Event]]:
     decode = dialect.decoder()
     events: list[Event] = []
-    for frame in found:
-        events += decode(frame)
+    for at in range(0, len(found), A_STEP):
+        for frame in found[at : at + A_STEP]:
+            events += decode(frame)
+        yield
     return events
 
 
-def arrivals(stream: Stream) -> tuple[Arrival, ...]:
+def arrivals(stream: Stream) -> Steps[tuple[Arrival, ...]]:
     """The token-bearing events of a streamed answer; none when it came as one body."""
     if not stream.streamed or not stream.reads:
         return ()
@@ -110,7 +119,9 @@ def arrivals(stream: Stream) -> tuple[Arrival, ...]:
     spans, last = stream.spans(), len(offsets) - 1
     found: list[Arrival] = []
     index = before = 0
-    for event in stream.events:
+    for number, event in enumerate(stream.events):
+        if number % A_STEP == 0:
+            yield
         kind, end = event.kind, event.end
         if event.size > 0 and kind in TOKEN_KINDS:
             if end < before:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import chain, repeat
 
 from latscope.recording import Attempt, Read
+from latscope.steps import finish
 from latscope.units import Ns
 from latscope.wire.codings import CODINGS, TOO_LONG, Step
 from latscope.wire.frames import Frame
@@ -113,13 +114,7 @@ def decode_attempt(
     coding that cannot be read leaves no body; of corrupt, cut or overlong data what was decoded
     before is kept. An attempt that holds no wire payload comes back as it is.
     """
-    steps = decode_steps(attempt, max_bytes=max_bytes)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            decoded: tuple[Attempt, str | None] = done.value
-            return decoded
+    return finish(decode_steps(attempt, max_bytes=max_bytes))
 
 
 def decode_steps(

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from latscope.recording import Attempt
+from latscope.steps import Steps, finish
 from latscope.units import Ns
 from latscope.wire import eventstream
 from latscope.wire.body import BodyDecoder
@@ -40,6 +41,8 @@ _FRAMINGS: Mapping[str, Callable[[], FrameDecoder]] = MappingProxyType(
 # How an event stream may start. No JSON, no HTML starts so.
 _SSE_STARTS = (b"data:", b"event:", b":")
 _SNIFFED_BYTES = 64
+READS_A_STEP = 32
+"""Reads framed line by line at a stretch."""
 
 
 def frames(attempt: Attempt) -> list[Frame]:
@@ -48,15 +51,22 @@ def frames(attempt: Attempt) -> list[Frame]:
     A frame's times are those of the reads that brought its bytes. Bytes beyond the last read's
     body_offset have no known arrival and are not framed.
     """
+    return finish(frames_steps(attempt))
+
+
+def frames_steps(attempt: Attempt) -> Steps[list[Frame]]:
+    """`frames`, some at a time."""
     if attempt.body is None:
         return []
-    plain = plain_events(attempt.body, attempt.reads)
+    plain = yield from plain_events(attempt.body, attempt.reads)
     if plain is not None:
         return plain
     decoder = decoder_for(attempt.headers, attempt.body[:_SNIFFED_BYTES])
     found: list[Frame] = []
     at = 0
-    for read in attempt.reads:
+    for number, read in enumerate(attempt.reads):
+        if number % READS_A_STEP == 0:
+            yield
         if read.body_offset > at:
             found += decoder.feed(attempt.body[at : read.body_offset], read.got_ns)
             at = read.body_offset

@@ -13,10 +13,13 @@ reads can cut a line. It departs from that text in three places, each for the sa
 from collections.abc import Sequence
 
 from latscope.recording import Read
+from latscope.steps import Steps
 from latscope.units import Ns
 from latscope.wire.frames import Frame
 from latscope.wire.lines import Line, Lines
 
+A_STEP = 128
+"""Events framed at a stretch."""
 MAX_FRAME_BYTES = 8 * 1024 * 1024
 """How much of one frame's data is kept."""
 
@@ -29,7 +32,7 @@ _SLICE_BYTES = 64 * 1024
 _FIELD_BYTES = len("event: ") + 1
 
 
-def plain_events(body: bytes, reads: Sequence[Read]) -> list[Frame] | None:
+def plain_events(body: bytes, reads: Sequence[Read]) -> Steps[list[Frame] | None]:
     """The frames of a body that is nothing but whole events of one `data: ` line each, as chat
     streams are, or one `event: ` line and one `data: ` line each, as Messages' and Responses' are;
     null of any other body, and where the reads did not bring it all.
@@ -45,7 +48,9 @@ def plain_events(body: bytes, reads: Sequence[Read]) -> list[Frame] | None:
         return None
     frames: list[Frame] = []
     coming, reached, ns, at = iter(reads), 0, 0, 0
-    for name, text, size in rows:
+    for number, (name, text, size) in enumerate(rows):
+        if number % A_STEP == 0:
+            yield
         end = at + size
         while reached <= at:
             _, ns, _, reached = next(coming)

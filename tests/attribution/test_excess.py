@@ -228,13 +228,15 @@ def test_an_excess_the_machine_may_well_take_more_is_another_group() -> None:
 
 
 def test_slow_steps_throughout_say_that_the_machine_was_slow() -> None:
-    """Steps half as long again: the 20 ms of the prompt's own may have been 10 ms more. A machine
+    """Steps a quarter longer: the 20 ms of the prompt's own may have been 5 ms more. Half as long
+    again is company's doing: more than four times its growth no machine is believed to scatter. One
     that is even has slow steps for its company alone."""
-    slow = row(0, 500, 48 * MS, step=12 * MS, early=8 * MS)
-    for profile, prefill, group in (
-        (UNEVEN, 28 + 2.8 + 10, "busy/some/uneven"),
-        (PROFILE, 28, "busy/alone"),
+    for profile, step, prefill, group in (
+        (UNEVEN, 10, 28 + 2.8 + 5, "busy/some/uneven"),
+        (UNEVEN, 12, 28 + 2.8 + 8, "busy/some/uneven"),
+        (PROFILE, 12, 28, "busy/alone"),
     ):
+        slow = row(0, 500, 48 * MS, step=step * MS, early=8 * MS)
         point = point_of(slow, profile, {})
         assert point is not None
         assert (point.prefill_ns, point.group) == (prefill * MS, f"inferred/sent/{group}")

@@ -1,5 +1,6 @@
 """One row a call: what is taken off, what counts from where, and which calls teach nothing."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -22,14 +23,26 @@ def test_times_count_from_the_last_byte_and_the_head_with_transit_off() -> None:
     row = observe(stream(answer(), sent=3.0, headers=5.0, rtt_us=500, in_flight=2))
     assert row is not None
     assert row.key == ("http://127.0.0.1:8000/v1/chat/completions", "tiny", "chat")
-    assert row.sent_ns == round(46.5 * MS)
+    assert row.sent_ns == round(46.6 * MS)  # the headers were written 0.1 ms before the body was
     assert row.headers_ns == 45 * MS
-    assert row.head_ns == round(1.5 * MS)
+    assert row.head_ns == round(1.6 * MS)
     assert (row.uncached, row.cached, row.context) == (100, 0, 106)
     assert (row.step_ns, row.early_ns, row.tokens_per_chunk) == (10 * MS, 10 * MS, 1.0)
     assert (row.rtt_ns, row.in_flight, row.reused, row.server) == (500 * US, 2, False, "uvicorn")
     assert row.at_s == wall_s("2026-11-29T12:00:00Z")
     assert not row.censored
+
+
+def test_a_stamp_of_the_last_byte_that_came_late_moves_nothing() -> None:
+    """The kernel had the body at once; the client was put aside before it could say so."""
+    one = stream(answer(), sent=3.0, headers=25.0, rtt_us=500)
+    marks = tuple(
+        mark._replace(ns=24 * MS) if mark.name == "request.sent" else mark
+        for mark in one.attempts[0].marks
+    )
+    row = observe(replace(one, attempts=(replace(one.attempts[0], marks=marks),)))
+    assert row is not None
+    assert (row.sent_ns, row.head_ns) == (round(46.6 * MS), round(21.6 * MS))
 
 
 @pytest.mark.parametrize(("together", "kept"), [(1, False), (2, False), (3, True)])
@@ -66,7 +79,7 @@ def test_a_retry_counts_from_the_attempt_that_was_answered() -> None:
     second = attempt(answer(first=150.0), entry=100.0, connect=None, sent=103.0, headers=105.0)
     row = observe(call(first, second))
     assert row is not None
-    assert row.sent_ns == 47 * MS - 40 * US
+    assert row.sent_ns == 47 * MS + 60 * US
     assert row.reused is True
 
 
@@ -107,7 +120,7 @@ def test_a_call_left_before_its_first_token_is_censored() -> None:
     row = observe(left(request=ASKED))
     assert row is not None
     assert row.censored
-    assert row.sent_ns == (400 - 3 - 1) * MS  # only the way there has passed
+    assert row.sent_ns == (400 - 3 - 1) * MS + 100 * US  # only the way there has passed
     assert row.uncached == 70
 
 

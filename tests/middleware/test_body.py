@@ -13,9 +13,9 @@ from latscope.middleware import body as made
 from latscope.middleware.body import TRUNCATED, Body
 from latscope.protocols.mask.body import mask_body
 from latscope.protocols.mask.gradual import GradualMask
-from latscope.protocols.mask.payload import run
 from latscope.protocols.outline import outlined
 from latscope.recording import Attempt, Mark, Read
+from latscope.steps import finish
 from latscope.timeline.stream import read_stream
 from tests.protocols.test_mask_properties import bodies
 from tests.wire.cutting import any_cuts, pieces
@@ -80,7 +80,7 @@ def test_any_body_in_any_parts(body: bytes, cuts: list[int], size: int, coded: b
     attempt, kept = taken(grouped(chunks, size), GZIP if coded else SSE)
     whole, _ = taken([chunks], GZIP if coded else SSE)
     assert attempt == whole
-    assert attempt.body == run(mask_body(body))
+    assert attempt.body == finish(mask_body(body))
     assert attempt.reads[-1].body_offset == len(body)
     assert [read[:3] for read in attempt.reads] == [
         (10 * n, 5 + 10 * n, len(chunk)) for n, chunk in enumerate(chunks)
@@ -114,7 +114,7 @@ def test_past_the_limit_the_events_stand_for_the_body(size: int, clear: bool) ->
     expected = done(outlined(whole, Url.path))
     assert (attempt.events, attempt.usage) == (expected.events, expected.usage)
     assert attempt.reads == whole.reads
-    kept, full = (read_stream(one, Url.path, 0) for one in (attempt, whole))
+    kept, full = (finish(read_stream(one, Url.path, 0)) for one in (attempt, whole))
     assert [(e.kind, e.ns, e.end) for e in kept.events] == [
         (e.kind, e.ns, e.end) for e in full.events
     ]

@@ -18,8 +18,8 @@ from latscope.protocols.bedrock import inside, unwrapped
 from latscope.protocols.events import Event
 from latscope.protocols.mask import mask
 from latscope.protocols.mask.body import mask_body
-from latscope.protocols.mask.payload import run
 from latscope.recording import Recording
+from latscope.steps import finish
 from latscope.timeline.build import build
 from latscope.units import MS
 from latscope.wire.eventstream import intact
@@ -244,7 +244,7 @@ def test_whatever_was_altered_the_masked_frames_lie_where_they_lay(
 def test_content_is_kept_where_asked_for_and_secrets_never() -> None:
     secret = "sk-" + "a1" * 12
     recording = streamed([STREAM[0], chunk(delta(f"say {secret} twice")), *STREAM[3:]])
-    body = run(mask_body(recording.attempts[0].body or b"", keep_content=True))
+    body = finish(mask_body(recording.attempts[0].body or b"", keep_content=True))
     kept = [unwrapped(f).data for f in frames(replace(recording.attempts[0], body=body))]
     assert b"more " + SECRET.encode() in kept[2]
     assert b"say xxxxxxxxx" in kept[1]

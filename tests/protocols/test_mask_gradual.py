@@ -10,7 +10,7 @@ from latscope.documents.recordings import read
 from latscope.protocols.mask import gradual
 from latscope.protocols.mask.body import mask_body
 from latscope.protocols.mask.gradual import GradualMask
-from latscope.protocols.mask.payload import run
+from latscope.steps import finish
 from tests.test_fixtures import FOLDER, NAMES
 from tests.wire.cutting import any_cuts, pieces, single_bytes
 
@@ -24,11 +24,11 @@ DOCUMENT = b'{\n "content": "said",\n "inner": {"text": "a"}\n}\n'
 
 def fed(parts: Iterable[bytes], *, keep_content: bool = False) -> tuple[list[bytes], GradualMask]:
     made = GradualMask(keep_content=keep_content)
-    return [run(made.feed(part)) for part in parts] + [run(made.close())], made
+    return [finish(made.feed(part)) for part in parts] + [finish(made.close())], made
 
 
 def same(parts: Sequence[bytes], *, keep_content: bool = False) -> None:
-    whole = run(mask_body(b"".join(parts), keep_content=keep_content))
+    whole = finish(mask_body(b"".join(parts), keep_content=keep_content))
     assert b"".join(fed(parts, keep_content=keep_content)[0]) == whole
 
 
@@ -81,7 +81,7 @@ def test_a_stream_is_given_out_as_it_comes(body: bytes) -> None:
     """No more than two events are ever held."""
     made = GradualMask()
     for part in single_bytes(body):
-        run(made.feed(part))
+        finish(made.feed(part))
         assert made.held <= 2 * len(SSE) + 8
     assert made.streams
 
@@ -89,7 +89,7 @@ def test_a_stream_is_given_out_as_it_comes(body: bytes) -> None:
 @pytest.mark.parametrize("body", [DOCUMENT, b'{"content": "said"}\n', b"[1,\n2]", b"", b"no frame"])
 def test_a_document_is_held_to_its_end(body: bytes) -> None:
     made = GradualMask()
-    assert b"".join(run(made.feed(part)) for part in single_bytes(body)) == b""
+    assert b"".join(finish(made.feed(part)) for part in single_bytes(body)) == b""
     assert (made.held, made.streams) == (len(body), False)
-    assert run(made.close()) == run(mask_body(body))
+    assert finish(made.close()) == finish(mask_body(body))
     assert made.held == 0

@@ -1,17 +1,19 @@
 """From an attempt to its frames: the framing is chosen, the times are the reads'."""
 
 import gzip
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from latscope.recording import Attempt, Read
+from latscope.steps import finish
 from latscope.wire import sse
 from latscope.wire.body import decode_attempt
 from latscope.wire.frames import Frame
 from latscope.wire.framing import frames
-from latscope.wire.sse import SSEDecoder, plain_events
+from latscope.wire.sse import SSEDecoder
 from tests.wire.cutting import any_cuts
 
 SSE, LINES, WHOLE = b"data: a\n\n", b'{"a":1}\n{"a":2}\n', b'{"a": 1}'
@@ -123,6 +125,10 @@ NAMED = (
     b"event: \xff f\ndata: event: g\n\n",
     b"event: data: \ndata: data: b\n\n",
 )
+
+
+def plain_events(body: bytes, reads: Sequence[Read]) -> list[Frame] | None:
+    return finish(sse.plain_events(body, reads))
 
 
 def fed(made: Attempt) -> list[Frame]:

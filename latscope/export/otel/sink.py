@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from latscope import __version__
-from latscope.attribution.attribute import attribute_timeline
+from latscope.attribution.attribute import attribute_steps
 from latscope.attribution.profile import Profile
 from latscope.errors import MissingExtra, UsageError
 from latscope.export.otel import detect, names
@@ -26,7 +26,7 @@ from latscope.export.otel.rows import Instrument, Role, SpanRow
 from latscope.export.otel.spans import span_name, span_rows, trace_of
 from latscope.export.otel.told import Told, identity, told
 from latscope.recording import Recording, Trace
-from latscope.timeline import build
+from latscope.timeline import build_steps
 
 try:
     from opentelemetry import metrics as metrics_api
@@ -147,9 +147,9 @@ class OTelSink:
         """
         if begun is not None and begun.quiet:
             return
-        timeline = build(recording)
+        timeline = yield from build_steps(recording)
         yield
-        attribution = attribute_timeline(recording, timeline, profile=self.profile)
+        attribution = yield from attribute_steps(recording, timeline, profile=self.profile)
         yield
         call = told(recording, timeline, attribution)
         begun = begun or _begun_of(recording)

@@ -13,6 +13,7 @@ from latscope.protocols.mask.body import mask_body
 from latscope.protocols.mask.head import mask_headers, mask_name, mask_note, mask_target
 from latscope.protocols.mask.request import skeleton, without_secrets
 from latscope.recording import Attempt, Recording
+from latscope.steps import finish
 
 
 def mask(
@@ -24,13 +25,7 @@ def mask(
     keeps what was asked and answered; identities (`user`, `safety_identifier`, `prompt_cache_key`,
     `metadata`) and credentials go even then. Never raises on any body or request.
     """
-    steps = mask_steps(recording, keep_headers=keep_headers, keep_content=keep_content)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            masked: Recording = done.value
-            return masked
+    return finish(mask_steps(recording, keep_headers=keep_headers, keep_content=keep_content))
 
 
 def mask_steps(

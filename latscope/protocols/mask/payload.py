@@ -23,6 +23,7 @@ from pydantic_core import from_json
 from latscope.protocols.mask.secrets import is_secret_in_body, scrub_bytes
 from latscope.protocols.mask.template import Mask, Spot, Template, build, fill
 from latscope.protocols.mask.vocabulary import OPAQUE, SENTINELS, TOP, TOP_ERROR, Field, Lookup
+from latscope.steps import finish
 
 _STRING = rb'[^"\\]*+(?:\\.[^"\\]*+)*+'
 _NUMBER = rb"-?[0-9][0-9.eE+\-]*+"
@@ -56,19 +57,9 @@ Steps: TypeAlias = Generator[None, None, bytes]
 _ITEMS_A_STEP = 256
 
 
-def run(steps: Steps) -> bytes:
-    """All steps at once."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            masked: bytes = done.value
-            return masked
-
-
 def mask_payload(payload: bytes) -> bytes:
     """The payload masked, or masked whole when it is not JSON. Stream ends (`[DONE]`) stay."""
-    return run(mask_steps(payload, []))
+    return finish(mask_steps(payload, []))
 
 
 def mask_steps(payload: bytes, spots: list[Spot]) -> Steps:
@@ -96,7 +87,7 @@ def remembering() -> Mask:
             masked = fill(template, payload)
         if masked is None:
             spots: list[Spot] = []
-            masked = run(mask_steps(payload, spots))
+            masked = finish(mask_steps(payload, spots))
             template = build(payload, masked, spots)
             narrow = build(payload, masked, [spot for spot in spots if spot[2]])
         return masked
@@ -111,7 +102,7 @@ def mask_whole(data: bytes) -> bytes:
 
 def mask_secrets(payload: bytes) -> bytes:
     """The payload with only what may never be kept masked: the rest of it is kept."""
-    return run(secrets_steps(payload))
+    return finish(secrets_steps(payload))
 
 
 def secrets_steps(payload: bytes) -> Steps:
