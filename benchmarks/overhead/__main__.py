@@ -97,6 +97,7 @@ def of_streams(found: Costs) -> Iterator[Target]:
 def of_one(found: Mapping[str, Any]) -> Iterator[Target]:
     yield Target("inside the wrapper, p99", found["wrapper_p99_us"], 5.0, "us")
     yield Target("loop lag added while draining, p99", found["lag_added_p99_ms"], 0.3, "ms")
+    yield Target("the same, JSONL and OTel", found["lag_otel_added_p99_ms"], 0.3, "ms")
     most = found["stream_most_bytes"]
     yield Target("memory of an open stream", found["stream_bytes"] / 1024, most / 1024, "KiB")
     grown = found["abandoned_growth_bytes"] / 1024

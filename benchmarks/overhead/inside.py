@@ -19,6 +19,8 @@ import httpx2
 
 import latscope
 from benchmarks.overhead.server import chat
+from benchmarks.overhead.subject import providers
+from latscope.export.otel.sink import OTelSink
 from latscope.middleware import worker
 
 PATH = "/v1/chat/completions"
@@ -121,7 +123,17 @@ async def ticks(seconds: float) -> list[int]:
     return late
 
 
-async def lags(rounds: int, calls: int, chunks: int) -> tuple[list[float], list[float], int]:
+def sinks(otel: bool) -> list[Any]:
+    found: list[Any] = [latscope.JSONLSink("/dev/null")]
+    if otel:
+        tracing, metering, _ = providers()
+        found.append(OTelSink(tracer_provider=tracing, meter_provider=metering))
+    return found
+
+
+async def lags(
+    rounds: int, calls: int, chunks: int, *, otel: bool
+) -> tuple[list[float], list[float], int]:
     """p99 of the lag of each round, idle and while the worker drains `calls` calls; ticks seen."""
     events = chat(chunks)
     answer = httpx2.MockTransport(
@@ -131,7 +143,7 @@ async def lags(rounds: int, calls: int, chunks: int) -> tuple[list[float], list[
     draining: list[float] = []
     seen = 0
     async with httpx2.AsyncClient(transport=answer) as client:
-        latscope.instrument(client, sink=latscope.JSONLSink("/dev/null"))
+        latscope.instrument(client, sink=sinks(otel))
         for number in range(rounds + 1):
             quiet = await ticks(0.5)
             for _ in range(calls):
@@ -147,13 +159,17 @@ async def lags(rounds: int, calls: int, chunks: int) -> tuple[list[float], list[
 
 
 def lag(port: int) -> dict[str, float]:
-    idle, draining, seen = asyncio.run(lags(9, 60, 400))
-    return {
-        "lag_idle_p99_ms": median(idle) / 1e6,
-        "lag_draining_p99_ms": median(draining) / 1e6,
-        "lag_added_p99_ms": median(b - a for a, b in zip(idle, draining, strict=True)) / 1e6,
-        "lag_ticks": seen,
-    }
+    found: dict[str, float] = {}
+    for otel, name in ((False, "lag"), (True, "lag_otel")):
+        idle, draining, seen = asyncio.run(lags(9, 60, 400, otel=otel))
+        added = median(b - a for a, b in zip(idle, draining, strict=True))
+        found |= {
+            f"{name}_idle_p99_ms": median(idle) / 1e6,
+            f"{name}_draining_p99_ms": median(draining) / 1e6,
+            f"{name}_added_p99_ms": added / 1e6,
+            f"{name}_ticks": seen,
+        }
+    return found
 
 
 # -- memory ----------------------------------------------------------------------------------------
