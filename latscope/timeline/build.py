@@ -12,7 +12,7 @@ from latscope.timeline.exchanges import exchanges
 from latscope.timeline.hops import own_times
 from latscope.timeline.markers import markers
 from latscope.timeline.model import Arrival, Evidence, Failure, Hold, Path, Timeline, Verdict
-from latscope.timeline.stream import Stream, arrivals, holds, merged_usage, read_stream
+from latscope.timeline.stream import Stream, arrivals, head_holds, holds, merged_usage, read_stream
 from latscope.timeline.verdict import end_of, judge
 from latscope.units import US, Ns, Span, clamp
 
@@ -116,7 +116,7 @@ def _assemble(
         arrivals=tokens,
         shown_tokens=sum([arrival.tokens or 1 for arrival in tokens]),
         reads=len(stream.reads) if stream else 0,
-        holds=_holds(recording, stream, wall),
+        holds=_holds(recording, attempt, stream, wall),
         usage=merged_usage(events, attempt.usage),
         reported=_reported(events, attempt, recording.spans, stream),
         finish={event.choice: event.name for event in events if event.kind == "finish"},
@@ -170,9 +170,11 @@ def path_of(attempt: Attempt) -> Path:
     )
 
 
-def _holds(recording: Recording, stream: Stream | None, wall: Ns) -> tuple[Hold, ...]:
-    client = recording.client
-    found = () if stream is None else holds(stream, (*client.loop_lag, *client.gc))
+def _holds(
+    recording: Recording, attempt: Attempt, stream: Stream | None, wall: Ns
+) -> tuple[Hold, ...]:
+    busy = (*recording.client.loop_lag, *recording.client.gc)
+    found = () if stream is None else holds(stream, busy, head_holds(attempt, busy))
     return tuple(hold for hold in found if hold.end_ns <= wall)
 
 

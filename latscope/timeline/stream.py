@@ -139,11 +139,30 @@ WOKE: Ns = 5 * MS
 """A read that returned this soon after the caller's loop was free may have been kept by it."""
 
 
-def holds(stream: Stream, busy: Sequence[tuple[Ns, Ns]] = ()) -> tuple[Hold, ...]:
+COARSE: Ns = 20 * MS
+"""The kernel tells in ticks of 1 to 10 ms how long ago data came: less than two says nothing."""
+
+
+def head_holds(attempt: Attempt, busy: Sequence[tuple[Ns, Ns]] = ()) -> list[tuple[Ns, Ns]]:
+    """Where the client kept the response head waiting: the kernel had its bytes already, by its own
+    account, or the event loop was busy (`busy`: at, how long) until the head was read."""
+    read, sent = attempt.mark("headers"), attempt.mark("request.sent")
+    if read is None or sent is None:
+        return []
+    ages = [info.last_data_recv_ns or 0 for info in attempt.tcp_info if info.at == "headers"]
+    there = [(read - age, read) for age in ages if age > COARSE]
+    ends = [(at, at + took) for at, took in busy if took > HELD]
+    free = [(at, read) for at, end in ends if end <= read <= end + WOKE]
+    return [(max(start, sent), end) for start, end in there + free if start < end]
+
+
+def holds(
+    stream: Stream, busy: Sequence[tuple[Ns, Ns]] = (), head: Sequence[tuple[Ns, Ns]] = ()
+) -> tuple[Hold, ...]:
     """Where the client kept the stream waiting: the consumer did not ask and the next bytes were
-    already there, or its event loop was busy (`busy`: at, how long) until a read returned. In
-    order, apart from each other."""
-    found, before = [], stream.since_ns
+    already there, or its event loop was busy (`busy`: at, how long) until a read returned; and
+    `head`, what it kept of the response's head. In order, apart from each other."""
+    found, before = [*head], stream.since_ns
     free = [(at, at + took) for at, took in busy if took > HELD]
     for asked, got, _, _ in stream.reads:
         if got - asked <= AT_ONCE:
