@@ -94,6 +94,7 @@ class Intake:
         context = recording.context
         recording = yield from process(replace(recording, sample=sample), self._plan)
         for write in self._writes:
+            yield
             yield from write(recording, context)
 
     def _recorded(self, call: Ended) -> Generator[None, None, Recording]:

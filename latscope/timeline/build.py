@@ -11,7 +11,16 @@ from latscope.timeline.connection import connection_flags, left_running
 from latscope.timeline.exchanges import exchanges
 from latscope.timeline.hops import own_times
 from latscope.timeline.markers import markers
-from latscope.timeline.model import Arrival, Evidence, Failure, Hold, Path, Timeline, Verdict
+from latscope.timeline.model import (
+    Arrival,
+    Evidence,
+    Exchange,
+    Failure,
+    Hold,
+    Path,
+    Timeline,
+    Verdict,
+)
 from latscope.timeline.stream import Stream, arrivals, head_holds, holds, merged_usage, read_stream
 from latscope.timeline.verdict import end_of, judge
 from latscope.units import US, Ns, Span, clamp
@@ -71,22 +80,9 @@ def build_steps(recording: Recording) -> Steps[Timeline]:
         stream = yield from read_stream(attempt, recording.target.path, since)
     wall = max(end_of(recording, stream), 0)
     verdict, failure = judge(recording, stream)
+    waits = exchanges(recording.attempts, wall, recording.request_bytes)
     arrived = (yield from arrivals(stream)) if stream else ()
     yield
-    return _assemble(recording, attempt or Attempt(), stream, arrived, wall, verdict, failure)
-
-
-def _assemble(
-    recording: Recording,
-    attempt: Attempt,
-    stream: Stream | None,
-    arrived: tuple[Arrival, ...],
-    wall: Ns,
-    verdict: Verdict,
-    failure: Failure | None,
-) -> Timeline:
-    events: Sequence[Event] = stream.telling if stream else ()
-    waits = exchanges(recording.attempts, wall, recording.request_bytes)
     since = waits[-1].start_ns
     tokens = tuple(
         [
@@ -97,6 +93,21 @@ def _assemble(
     )
     if verdict == "error" and failure is not None and failure.phase == "headers":
         tokens = ()
+    yield
+    return _assemble(recording, attempt or Attempt(), stream, waits, tokens, wall, verdict, failure)
+
+
+def _assemble(
+    recording: Recording,
+    attempt: Attempt,
+    stream: Stream | None,
+    waits: tuple[Exchange, ...],
+    tokens: tuple[Arrival, ...],
+    wall: Ns,
+    verdict: Verdict,
+    failure: Failure | None,
+) -> Timeline:
+    events: Sequence[Event] = stream.telling if stream else ()
     facts = _facts(events)
     return Timeline(
         dialect=stream.dialect.name if stream and stream.dialect else None,

@@ -83,11 +83,12 @@ def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Steps[Stream]:
         events = _kept_events(attempt, reads)
     elif dialect is not None:
         events = yield from _decoded(dialect, found)
+    telling = [e for e in events if e.kind not in TOKEN_KINDS or e[_TOLD:] != _NOTHING]
     yield
     return Stream(
         dialect=dialect,
         events=tuple(events),
-        telling=tuple([e for e in events if e.kind not in TOKEN_KINDS or e[_TOLD:] != _NOTHING]),
+        telling=tuple(telling),
         frames=len(found),
         streamed=_streamed(attempt, found),
         truncated=any(frame.truncated for frame in found),
@@ -97,13 +98,14 @@ def read_stream(attempt: Attempt, path: str, since_ns: Ns) -> Steps[Stream]:
     )
 
 
-A_STEP = 128
+A_STEP = 64
 """Events read at a stretch."""
 
 
 def _decoded(dialect: Dialect, found: Sequence[Frame]) -> Steps[list[Event]]:
     decode = dialect.decoder()
     events: list[Event] = []
+    yield
     for at in range(0, len(found), A_STEP):
         for frame in found[at : at + A_STEP]:
             events += decode(frame)

@@ -51,7 +51,7 @@ except ModuleNotFoundError as missing:
 log = logging.getLogger("latscope")
 
 KINDS = {"client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
-A_STEP = 16
+A_STEP = 4
 """Points recorded at a stretch, before others may run."""
 
 
@@ -152,6 +152,7 @@ class OTelSink:
         attribution = yield from attribute_steps(recording, timeline, profile=self.profile)
         yield
         call = told(recording, timeline, attribution)
+        yield
         begun = begun or _begun_of(recording)
         role, counted = self._role(begun, recording)
         yield from self._make_spans(call, begun, role)
@@ -178,6 +179,7 @@ class OTelSink:
         if answer.decision is Decision.DROP:
             return
         own, *children = span_rows(call, aliases=self.aliases, role=role, http=not begun.http)
+        yield
         tracer = given.tracer(provider, names.SCOPE, __version__)
         inside = traces.set_span_in_context(NonRecordingSpan(begun.context()), begun.around)
         extra = {**(answer.attributes or {}), **(messages(call) if role == "inference" else {})}
@@ -196,6 +198,7 @@ class OTelSink:
             conventional=conventional,
             chunks=self.chunks,
         )
+        yield
         provider = self._meters or metrics_api.get_meter_provider()
         if provider is not self._instruments_of:
             self._instruments, self._instruments_of = {}, provider
