@@ -4,8 +4,8 @@ The bare client, latscope and each peer (design: those that instrument openai an
 in Python), every one in an environment of its own, in one run and in turns: in each round each tool
 has its turn in an order of chance, beside it a bare client of the same environment. Streams come
 from a scripted server in a process of its own, one event a chunk, paced so that each is a read of
-its own. Figures are medians over the rounds of processor time a chunk, so that other work on the
-machine counts as little as it can; still, leave it alone.
+its own. Figures are medians over the rounds of processor time a chunk, with their 90 % intervals,
+so that other work on the machine counts as little as it can; still, leave it alone.
 
 Prints the figures beside their targets, appends one JSON line to results/overhead.jsonl, and exits
 1 when a target is missed.
@@ -68,7 +68,8 @@ def costs(made: Sequence[Tool], options: argparse.Namespace, port: int) -> Costs
             for name, cost in row.items():
                 say(
                     f"  {name:16} bare {cost.bare_us:7.1f}   caller {cost.thread_us:+7.2f}"
-                    f"  x {cost.ratio:5.3f}   process {cost.process_us:+7.2f}"
+                    f" +-{cost.thread_sure_us:4.1f}  x {cost.ratio:5.3f}"
+                    f"   process {cost.process_us:+7.2f} +-{cost.process_sure_us:4.1f}"
                 )
     return found
 

@@ -21,12 +21,15 @@ class Tool(NamedTuple):
 
 class Cost(NamedTuple):
     """Medians over the rounds, us a chunk: the bare client's, and what the tool added to the bare
-    run beside it."""
+    run beside it. sure_us: how far the two additions' 90 % intervals reach at most (by the order of
+    the rounds, Conover 1999, 3.2)."""
 
     bare_us: float
     thread_us: float
     process_us: float
     rounds: int
+    thread_sure_us: float
+    process_sure_us: float
 
     @property
     def ratio(self) -> float:
@@ -123,5 +126,14 @@ def _turn(pair: tuple[Child, Child], line: str, number: int) -> tuple[float, flo
 
 
 def _cost(rows: Sequence[tuple[float, float, float]]) -> Cost:
-    bare, thread, process = (median(column) for column in zip(*rows, strict=True))
-    return Cost(bare, thread, process, len(rows))
+    columns = [sorted(column) for column in zip(*rows, strict=True)]
+    (bare, _), thread, process = map(_middle, columns)
+    return Cost(bare, thread[0], process[0], len(rows), thread[1], process[1])
+
+
+def _middle(ordered: Sequence[float]) -> tuple[float, float]:
+    """The median, and how far the ends of its 90 % interval lie from it at most."""
+    n, middle = len(ordered), median(ordered)
+    off = 1.645 * n**0.5 / 2
+    low, high = max(0, int(n / 2 - off)), min(n - 1, int(n / 2 + off))
+    return middle, max(middle - ordered[low], ordered[high] - middle)
