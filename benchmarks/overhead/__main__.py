@@ -148,7 +148,7 @@ def main() -> int:
     with serving() as port:
         found = costs(made, options, port)
         one: dict[str, Any] = {}
-        for what in ("wrapper", "lag", "memory"):
+        for what in ("wrapper", "lag", "memory", "work"):
             one |= inside(what, port)
         one |= start.measured()
     targets = [*of_streams(found), *of_one(one)]

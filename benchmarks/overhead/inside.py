@@ -1,5 +1,5 @@
 """What only latscope can be asked: the time inside its wrapper, the loop's lag while the worker
-drains, the memory of open streams.
+drains, the memory of open streams, the worker's own work.
 
 `python -m benchmarks.overhead.inside WHAT PORT` prints one line of JSON. In a process of its own,
 for each measurement wants a fresh heap.
@@ -172,6 +172,42 @@ def lag(port: int) -> dict[str, float]:
     return found
 
 
+# -- the work itself -------------------------------------------------------------------------------
+
+
+def work(port: int) -> dict[str, float]:
+    """What the worker does a chunk, us of processor time, at a stretch and with nobody beside it:
+    masked and kept in memory, with a JSONL file, with OpenTelemetry besides."""
+    events = chat(400)
+    answer = httpx2.MockTransport(
+        lambda request: httpx2.Response(200, headers=HEADERS, stream=Plain(events))
+    )
+    jobs: list[worker.Job] = []
+
+    def offer(job: worker.Job, *, weight: int = 0) -> bool:
+        jobs.append(job)
+        return True
+
+    worker.current().offer = offer  # type: ignore[method-assign]
+    found: dict[str, float] = {}
+    for name, kept in (("memory", None), ("jsonl", sinks(False)), ("both", sinks(True))):
+        with httpx2.Client(transport=answer) as client:
+            latscope.instrument(client, sink=kept)
+            took = [_drained(client, jobs) / len(events) for _ in range(40)]
+        found[f"work_{name}_us"] = median(took[5:]) / 1e3
+    return found
+
+
+def _drained(client: httpx2.Client, jobs: list[worker.Job]) -> int:
+    client.post(f"http://x{PATH}", content=asked("m"))
+    began = time.process_time_ns()
+    for job in jobs:
+        for _ in job():
+            pass
+    jobs.clear()
+    return time.process_time_ns() - began
+
+
 # -- memory ----------------------------------------------------------------------------------------
 
 
@@ -254,7 +290,7 @@ def abandoned(client: httpx2.Client) -> dict[str, float]:
     return {"abandoned": 10_000, "abandoned_growth_bytes": levels[-1] - levels[0]}
 
 
-MEASURES = {"wrapper": wrapper, "lag": lag, "memory": memory}
+MEASURES = {"wrapper": wrapper, "lag": lag, "memory": memory, "work": work}
 
 if __name__ == "__main__":
     print(json.dumps(MEASURES[sys.argv[1]](int(sys.argv[2]))), flush=True)
