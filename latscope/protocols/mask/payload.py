@@ -76,9 +76,8 @@ def mask_steps(payload: bytes, spots: list[Spot]) -> Steps:
 def remembering() -> Mask:
     """A `mask_payload` for the payloads of one stream: the same results, sooner."""
     template: Template | None = None
-    narrow: Template | None = (
-        None  # the same with its numbers as they were: most chunks repeat them
-    )
+    # The same with its numbers as they were, for most chunks repeat them: a third of the work.
+    narrow: Template | None = None
 
     def mask(payload: bytes) -> bytes:
         nonlocal template, narrow
