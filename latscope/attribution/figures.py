@@ -139,8 +139,9 @@ def _rooms(timeline: Timeline) -> tuple[Ns, Ns]:
 
 
 def _fits(figures: Figures, timeline: Timeline) -> bool:
-    if timeline.answer.ready_ns is None:
-        return False
+    answer = timeline.answer
+    if answer.ready_ns is None and not (answer.unseen and answer.headers_ns is not None):
+        return False  # it never got there
     room, early = _rooms(timeline)
     return figures.total_ns <= room + TOLERANCE and figures.before_ns <= early + TOLERANCE
 

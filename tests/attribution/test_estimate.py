@@ -4,17 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from latscope.attribution import Attribution, Piece, check_partition
+from latscope.attribution import Attribution, Piece, attribute, check_partition
 from latscope.attribution.estimate import Lead, with_lead
 from latscope.attribution.excess import point_of
+from latscope.attribution.lead import source_of
 from latscope.attribution.model import Segment
 from latscope.attribution.observe import observe
 from latscope.attribution.profile import Floor, Profile, Residual, StepFloor, Terms
 from latscope.attribution.residuals import SHARES
 from latscope.attribution.shares import dominant, segment_shares
+from latscope.attribution.window import LATE
 from latscope.recording import Recording
 from latscope.units import MS
 from tests.calls import DONE, attributed, finish, metrics, ms, stream, tokens, usage
+from tests.spans import request
 
 ENDPOINT = "http://127.0.0.1:8000/v1/chat/completions"
 
@@ -245,3 +248,36 @@ def test_hidden_reasoning_is_decode_by_the_time_of_a_step() -> None:
     assert found.segment("decode").provenance == "inferred"
     assert "hidden_reasoning" in found.flags
     assert found.unsplit[0].candidates == ("queue", "prefill", "decode")
+
+
+def test_without_a_pace_hidden_reasoning_takes_the_profiles_steps() -> None:
+    """All tokens came in one read: how long a step is only the profile knows."""
+    details = {"completion_tokens_details": {"reasoning_tokens": 30}}
+    said = finish("length") + usage(33, prompt=400, details=details) + DONE
+    one = stream([*tokens(3, start=903.0, step=0.0), (904.0, said)], sent=3.0)
+    known = profile(step=StepFloor(base_ns=10 * MS, per_context_ns=0.0, n=50, noise_ns=MS))
+    assert attributed(one, profile=known).segment("decode").ttft_ns == 300 * MS
+    assert attributed(one).segment("decode").ttft_ns == 0
+
+
+def test_lateness_that_may_be_the_servers_stays_unsplit() -> None:
+    """Before the first token a late reader hides whose time it was, profile or not."""
+    late = replace(piece(50, "queue", "prefill", "client"), evidence=(LATE,))
+    after = replace(piece(50, "decode", "client"), evidence=(LATE,))
+    found = with_lead((*PIECES[:2], late, PIECES[3], after), lead(150, 120, 180))
+    assert late in found
+    assert [each.given for each in found if LATE in each.evidence] == [None, "decode"]
+
+
+def test_where_a_profile_comes_from_in_words() -> None:
+    probed = replace(profile(), provenance="probed", made_at="2026-11-30T10:00:00Z")
+    assert source_of(probed) == "probed on 2026-11-30"
+    assert source_of(profile()) == f"inferred from {profile().n} calls"
+
+
+def test_spans_given_beside_a_call_count_as_joined_ones() -> None:
+    one = call()
+    told = request(1, gen_ai__latency__time_in_queue=0.05)
+    found = attribute(one, spans=[told])
+    assert found == attribute(replace(one, spans=(told,)))
+    assert found != attribute(one)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from latscope.attribution import Attribution
 from latscope.recording import Attempt, Connection
 from latscope.timeline.build import build
-from tests.calls import DONE, attempt, attributed, call, delta, finish, tokens, usage
+from tests.calls import DONE, attempt, attributed, call, delta, finish, metrics, tokens, usage
 
 METRICS = {
     "queue_time_ms": 5.0,
@@ -43,6 +43,7 @@ def test_reported_figures_leave_the_rest_to_the_client_too() -> None:
     seen = attributed(call(attempt(chunks, entry=0.0, headers=40.0)))
     hidden = attributed(call(unseen(entry=0.0, headers=40.0, chunks=chunks)))
     assert client(hidden)[1][1] > client(seen)[1][1]
+    assert "reported_contradicts_clock" not in hidden.flags
     assert seen.reported
     assert [r.field for r in hidden.reported] == [r.field for r in seen.reported]
 
@@ -74,3 +75,12 @@ def test_a_call_without_an_answer_waited_for_its_headers_as_far_as_anybody_can_t
     assert timeline.failure is not None
     assert timeline.failure.phase == "headers"
     assert [phase.name for phase in timeline.answer.phases] == ["pool_wait", "wait"]
+
+
+def test_what_reported_figures_leave_before_the_first_token_may_be_the_clients() -> None:
+    """Nothing shows when the request left: it may have waited for a connection."""
+    last = usage(4, metrics=metrics(2.0, 8.0, 30.0))
+    chunks = [*tokens(4, start=50, step=10), (85, finish()), (86, last), (87, DONE)]
+    found = attributed(call(unseen(entry=0.0, headers=40.0, chunks=chunks)))
+    rest = next(piece for piece in found.pieces if "beyond" in " ".join(piece.evidence))
+    assert rest.candidates == ("queue", "network", "client")
