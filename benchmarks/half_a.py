@@ -16,7 +16,7 @@ from latscope.attribution.observe import EARLY_STEPS, Observation, jitter2
 from latscope.attribution.profile import Profile
 from latscope.sim.fleet.arrivals import Workload, drawn
 from latscope.sim.fleet.engine import Cost, Fleet, Run, simulate
-from latscope.sim.fleet.recordings import sampled
+from latscope.sim.fleet.recordings import WRITE, sampled
 from latscope.sim.fleet.state import Limits
 from latscope.sim.fleet.summary import capacity
 from latscope.units import MS, US, Ns
@@ -26,7 +26,7 @@ PROBES = 0.02
 """Load of spaced single calls: hardly any two of them meet."""
 CALLS, SAMPLE, PROBED = 450, 300, 60
 FRONT: Ns = 3 * MS
-WRITING: Ns = 20 * US
+WRITING: Ns = WRITE // 2
 """From a request's headers written to its body written, as recordings of the simulator have it."""
 WAYS: tuple[Ns, ...] = (0, 300 * US, MS, 3 * MS)
 """Mean lateness of tokens on their way, an endpoint each in turn."""

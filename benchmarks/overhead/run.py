@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from latscope.rules.censored import ranks
+
 HERE = Path(__file__).parent
 
 
@@ -21,8 +23,7 @@ class Tool(NamedTuple):
 
 class Cost(NamedTuple):
     """Medians over the rounds, us a chunk: the bare client's, and what the tool added to the bare
-    run beside it. sure_us: how far the two additions' 90 % intervals reach at most (by the order of
-    the rounds, Conover 1999, 3.2)."""
+    run beside it. sure_us: how far the two additions' 90 % intervals reach at most."""
 
     bare_us: float
     thread_us: float
@@ -134,6 +135,5 @@ def _cost(rows: Sequence[tuple[float, float, float]]) -> Cost:
 def _middle(ordered: Sequence[float]) -> tuple[float, float]:
     """The median, and how far the ends of its 90 % interval lie from it at most."""
     n, middle = len(ordered), median(ordered)
-    off = 1.645 * n**0.5 / 2
-    low, high = max(0, int(n / 2 - off)), min(n - 1, int(n / 2 + off))
-    return middle, max(middle - ordered[low], ordered[high] - middle)
+    low, high = ranks(n, 0.5, 0.05)
+    return middle, max(middle - ordered[(low or 1) - 1], ordered[(high or n) - 1] - middle)

@@ -15,7 +15,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,7 @@ from typing import Literal, Self
 from latscope.errors import UsageError
 from latscope.export.rotation import Rotation
 from latscope.recording import Recording, line_pieces
+from latscope.steps import Steps
 
 log = logging.getLogger("latscope")
 
@@ -173,7 +174,7 @@ class JSONLSink:
         return f"JSONLSink({str(self.path)!r})"
 
 
-def timing(recording: Recording) -> Generator[None, None, Recording]:
+def timing(recording: Recording) -> Steps[Recording]:
     """The recording without its bodies, what happened in them in their place; in steps."""
     # Not at the module's head: a sink is made before anything third-party may be loaded.
     from latscope.protocols.outline import outlined

@@ -8,15 +8,16 @@ are kept in its place (`protocols.outline`). Used by the worker's thread alone.
 import sys
 import zlib
 from array import array
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, islice
-from typing import Any, TypeAlias
+from typing import Any
 
 from latscope.capture.build import consumed, encoding, headers
 from latscope.protocols.mask.gradual import GradualMask
 from latscope.protocols.outline import Outline
 from latscope.recording import Attempt, Read
+from latscope.steps import Steps
 from latscope.units import Ns
 from latscope.wire.body import MAX_BODY_BYTES, ContentDecoder, left_early
 
@@ -24,8 +25,6 @@ KEPT_BYTES = 4 * 1024 * 1024
 """Masked payload kept of one answer by default."""
 
 TRUNCATED = "body: truncated, it is longer than is kept"
-
-Steps: TypeAlias = Generator[None, None, None]
 
 _LEVEL = 1  # zlib's fastest: masked text packs to a tenth at any
 _READS_A_STEP = 32
@@ -36,7 +35,7 @@ class Body:
     limit: of the bytes kept. What goes wrong costs the body, and is told in `faults`."""
 
     __slots__ = (
-        "_deaf", "_decoder", "_limit", "_mask", "_outline", "_packed", "_plain", "_raw", "_size",
+        "_deaf", "_decoder", "_feed", "_limit", "_mask", "_outline", "_packed", "_raw", "_size",
         "_sizes", "_tail", "_times", "_url", "faults",
     )  # fmt: skip
 
@@ -51,7 +50,7 @@ class Body:
         # Few coded bytes may ask for gigabytes; plain ones are what they are.
         most = MAX_BODY_BYTES if coding else sys.maxsize
         self._decoder = ContentDecoder(coding, max_bytes=most)
-        self._plain = not coding
+        self._feed: Callable[[bytes], bytes] = self._decoder.feed if coding else bytes
         self._raw = raw
         self._url = url
         self._mask = mask
@@ -68,7 +67,7 @@ class Body:
         """What still comes is not kept."""
         self.faults: list[str] = []
 
-    def add(self, reads: list[Any], *, last: bool = False) -> Steps:
+    def add(self, reads: list[Any], *, last: bool = False) -> Steps[None]:
         """More of it: asked, got, chunk; asked, got, chunk; ... as the recorder hands it over."""
         data = yield from self._decode(reads)
         if self._deaf:
@@ -78,9 +77,7 @@ class Body:
         except Exception as error:  # the type only: a message may quote what it stumbled over
             self._give_up(f"mask: {type(error).__name__}")
 
-    def finish(
-        self, attempt: Attempt, reads: list[Any], zero: Ns
-    ) -> Generator[None, None, Attempt]:
+    def finish(self, attempt: Attempt, reads: list[Any], zero: Ns) -> Steps[Attempt]:
         """The attempt with its body and all its reads, of which `reads` are the last."""
         yield from self.add(reads, last=True)
         if not left_early(attempt):
@@ -102,13 +99,12 @@ class Body:
         times = self._times
         return consumed(zip(times[1::2], times[2::2], strict=False))
 
-    def _decode(self, reads: list[Any]) -> Generator[None, None, bytes]:
+    def _decode(self, reads: list[Any]) -> Steps[bytes]:
         found: list[bytes] = []
-        feed = bytes if self._plain else self._decoder.feed
         for at in range(0, len(reads), 3 * _READS_A_STEP):
             some = reads[at : at + 3 * _READS_A_STEP]
             chunks = [bytes(chunk) for chunk in some[2::3]]
-            data = [*map(feed, chunks)]
+            data = [*map(self._feed, chunks)]
             stamps = zip(some[0::3], some[1::3], strict=True)
             self._times.extend(chain.from_iterable(stamps))
             sizes = zip(map(len, chunks), map(len, data), strict=True)
@@ -117,7 +113,7 @@ class Body:
             yield
         return b"".join(found)
 
-    def _keep(self, data: bytes, last: bool) -> Steps:
+    def _keep(self, data: bytes, last: bool) -> Steps[None]:
         mask = self._mask
         masked = data if mask is None else (yield from mask.feed(data))
         if last and mask is not None:
@@ -134,7 +130,7 @@ class Body:
         if held > self._limit or (self._outline is None and self._size + held > self._limit):
             yield from self._shorten()
 
-    def _shorten(self) -> Steps:
+    def _shorten(self) -> Steps[None]:
         """The limit is reached: a stream is kept as its events, anything else not at all."""
         if self._outline is not None or (self._mask is not None and not self._mask.streams):
             self._give_up(TRUNCATED)
@@ -153,7 +149,7 @@ class Body:
         if fault not in self.faults:
             self.faults.append(fault)
 
-    def _reads(self, zero: Ns) -> Generator[None, None, tuple[Read, ...]]:
+    def _reads(self, zero: Ns) -> Steps[tuple[Read, ...]]:
         sizes = self._sizes
         asked = [stamp - zero for stamp in self._times[0::2]]
         got = [stamp - zero for stamp in self._times[1::2]]

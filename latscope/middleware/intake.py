@@ -6,7 +6,7 @@ the whole call is dropped and counted: a stream with a hole in it would be no re
 
 import re
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -14,10 +14,11 @@ from typing import Any, NamedTuple, TypeAlias
 from latscope.capture.build import Ended, consumer
 from latscope.capture.recorder import HAND_OVER, AttemptRecorder
 from latscope.middleware import worker
-from latscope.middleware.body import KEPT_BYTES, Body, Steps
+from latscope.middleware.body import KEPT_BYTES, Body
 from latscope.middleware.pipeline import Plan, process
 from latscope.protocols.mask.gradual import GradualMask
 from latscope.recording import Attempt, Recording, Sample
+from latscope.steps import Steps
 from latscope.units import Ns
 
 Write: TypeAlias = Callable[[Recording, object], Iterator[None]]
@@ -77,7 +78,7 @@ class Intake:
         job = partial(self._work, call)
         worker.current().submit(job, weight=HAND_OVER + len(call.sent or b""))
 
-    def _add(self, attempt: AttemptRecorder, url: object, reads: list[Any]) -> Steps:
+    def _add(self, attempt: AttemptRecorder, url: object, reads: list[Any]) -> Steps[None]:
         if attempt.taken is None:
             attempt.taken = self._body(attempt, url)
         yield from attempt.taken.add(reads)
@@ -86,7 +87,7 @@ class Intake:
         mask = GradualMask(keep_content=self._plan.keep_content) if self._plan.mask else None
         return Body(attempt.headers, url, mask, self._limit)
 
-    def _work(self, call: Ended) -> Generator[None, None, None]:
+    def _work(self, call: Ended) -> Steps[None]:
         recording = yield from self._recorded(call)
         sample = self._sampling.of(recording)
         if sample is None:
@@ -97,7 +98,7 @@ class Intake:
             yield
             yield from write(recording, context)
 
-    def _recorded(self, call: Ended) -> Generator[None, None, Recording]:
+    def _recorded(self, call: Ended) -> Steps[Recording]:
         """The recording, with the streams as they were taken."""
         recording = call.recording(streams=False)
         attempts: list[Attempt] = []

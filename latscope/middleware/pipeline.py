@@ -6,7 +6,7 @@ on; when masking itself raises, everything it would have masked is left out inst
 """
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -38,7 +38,7 @@ class Plan:
 
 _ID = re.compile(r"[A-Za-z0-9_.:\-]{1,128}").fullmatch
 
-Slowly: TypeAlias = Generator[None, None, Recording]
+Slowly: TypeAlias = steps.Steps[Recording]
 Step: TypeAlias = Callable[[Recording, Plan], Slowly]
 
 

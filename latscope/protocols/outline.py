@@ -6,7 +6,6 @@ reached its end.
 """
 
 from array import array
-from collections.abc import Generator
 from dataclasses import replace
 from typing import get_args
 
@@ -14,6 +13,7 @@ from latscope.protocols import detect
 from latscope.protocols.dialect import Decoder
 from latscope.protocols.events import Event, EventKind, Usage
 from latscope.recording import Attempt, EventRow
+from latscope.steps import Steps
 from latscope.wire.frames import Frame
 from latscope.wire.framing import FrameDecoder, decoder_for
 
@@ -53,7 +53,7 @@ class Outline:
         self.usage: dict[str, int] = {}
         """The last stated value of each count: vendors repeat usage, the last one is whole."""
 
-    def feed(self, data: bytes) -> Generator[None, None, None]:
+    def feed(self, data: bytes) -> Steps[None]:
         """Reads on, some frames a step."""
         data, self._head = self._head + data, b""
         if self._frames is None and len(data) < _SNIFFED_BYTES:
@@ -61,7 +61,7 @@ class Outline:
         else:
             yield from self._read(self._framing(data).feed(data, 0))
 
-    def close(self) -> Generator[None, None, None]:
+    def close(self) -> Steps[None]:
         """The body is at its end."""
         head, self._head = self._head, b""
         framing = self._framing(head)
@@ -78,7 +78,7 @@ class Outline:
             self._frames = decoder_for(self._headers, data)
         return self._frames
 
-    def _read(self, frames: list[Frame]) -> Generator[None, None, None]:
+    def _read(self, frames: list[Frame]) -> Steps[None]:
         if self._decoder is None and frames:
             dialect = detect(self._path, frames=frames)
             self._decoder = None if dialect is None else dialect.decoder()
@@ -99,7 +99,7 @@ class Outline:
             self.usage.update({name: count for name, count in stated if count is not None})
 
 
-def outlined(attempt: Attempt, path: str) -> Generator[None, None, Attempt]:
+def outlined(attempt: Attempt, path: str) -> Steps[Attempt]:
     """The attempt without its body, its events and usage in its place; in steps. One that holds no
     body comes back as it is."""
     if attempt.body is None:

@@ -149,13 +149,17 @@ def head_holds(attempt: Attempt, busy: Sequence[tuple[Ns, Ns]] = ()) -> list[tup
     """Where the client kept the response head waiting: the kernel had its bytes already, by its own
     account, or the event loop was busy (`busy`: at, how long) until the head was read."""
     read, sent = attempt.mark("headers"), attempt.mark("request.sent")
-    if read is None or sent is None:
+    if read is None or sent is None or sent >= read:
         return []
     ages = [info.last_data_recv_ns or 0 for info in attempt.tcp_info if info.at == "headers"]
-    there = [(read - age, read) for age in ages if age > COARSE]
+    there = [(max(sent, read - age), read) for age in ages if age > COARSE]
+    return there + [(start, read) for start, _ in _until(busy, sent, read)]
+
+
+def _until(busy: Sequence[tuple[Ns, Ns]], since: Ns, got: Ns) -> list[tuple[Ns, Ns]]:
+    """The stretches after `since` in which the loop was busy, until it let a read return."""
     ends = [(at, at + took) for at, took in busy if took > HELD]
-    free = [(at, read) for at, end in ends if end <= read <= end + WOKE]
-    return [(max(start, sent), end) for start, end in there + free if start < end]
+    return [(max(at, since), end) for at, end in ends if since < end <= got <= end + WOKE]
 
 
 def holds(
@@ -165,15 +169,12 @@ def holds(
     already there, or its event loop was busy (`busy`: at, how long) until a read returned; and
     `head`, what it kept of the response's head. In order, apart from each other."""
     found, before = [*head], stream.since_ns
-    free = [(at, at + took) for at, took in busy if took > HELD]
     for asked, got, _, _ in stream.reads:
         if got - asked <= AT_ONCE:
             if asked - before > HELD:
                 found.append((before, asked))
-        else:
-            for start, end in free:
-                if end <= got <= end + WOKE and end > before:
-                    found.append((max(start, before), end))
+        elif busy:  # seldom: this is a step of every read
+            found += _until(busy, before, got)
         before = got
     return _apart(found)
 

@@ -1,11 +1,10 @@
 """Bodies: content-encoding undone as the bytes come, and a whole body framed as one unit."""
 
-from collections.abc import Generator
 from dataclasses import replace
 from itertools import chain, repeat
 
 from latscope.recording import Attempt, Read
-from latscope.steps import finish
+from latscope.steps import Steps, finish
 from latscope.units import Ns
 from latscope.wire.codings import CODINGS, TOO_LONG, Step
 from latscope.wire.frames import Frame
@@ -119,7 +118,7 @@ def decode_attempt(
 
 def decode_steps(
     attempt: Attempt, *, max_bytes: int = MAX_BODY_BYTES
-) -> Generator[None, None, tuple[Attempt, str | None]]:
+) -> Steps[tuple[Attempt, str | None]]:
     """`decode_attempt`, some reads at a time, for a worker that must not hold the interpreter
     long; the generator's return value is what it gives."""
     if attempt.wire is None:

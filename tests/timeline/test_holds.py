@@ -100,3 +100,10 @@ def test_a_head_that_was_never_read_was_not_kept() -> None:
     (one,) = made.attempts
     bare = replace(one, marks=tuple(mark for mark in one.marks if mark.name != "request.sent"))
     assert build(replace(made, attempts=(bare,))).holds == ()
+
+
+def test_a_loop_that_was_free_before_the_request_left_kept_no_head() -> None:
+    """Sent at 3 ms, the head read at 6: a lag that ended at 2.5 is near, and over."""
+    made = stream([*tokens(3, start=10.0, step=10.0), (40.0, finish() + DONE)], headers=6.0)
+    lag = ((ns(0.5), ns(2.0)),)
+    assert build(replace(made, client=ClientSide(loop_lag=lag))).holds == ()

@@ -6,14 +6,14 @@ attribution; requests become skeletons (`request`); headers, path and names pass
 (`head`). Masking what is masked changes nothing.
 """
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection
 from dataclasses import replace
 
 from latscope.protocols.mask.body import mask_body
 from latscope.protocols.mask.head import mask_headers, mask_name, mask_note, mask_target
 from latscope.protocols.mask.request import skeleton, without_secrets
 from latscope.recording import Attempt, Recording
-from latscope.steps import finish
+from latscope.steps import Steps, finish
 
 
 def mask(
@@ -30,7 +30,7 @@ def mask(
 
 def mask_steps(
     recording: Recording, *, keep_headers: Collection[str] = (), keep_content: bool = False
-) -> Generator[None, None, Recording]:
+) -> Steps[Recording]:
     """`mask`, a step at a time (one event of a stream, one JSON body), for a worker that must not
     hold the interpreter long; the masked recording is the generator's return value."""
     attempts: list[Attempt] = []

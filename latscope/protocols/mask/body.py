@@ -11,7 +11,7 @@ document may stand on lines of their own, and are arguments as likely as answers
 """
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ from latscope.protocols.mask.payload import (
 )
 from latscope.protocols.mask.template import Mask
 from latscope.protocols.mask.vocabulary import COMMENTS, SENTINELS, event_name
+from latscope.steps import Steps
 
 Place: TypeAlias = tuple[int, int]
 """Where in the body something lies: [start, end)."""
@@ -40,7 +41,7 @@ _FIELDS = (b"data", b"event", b"id", b"retry")
 STRUCTURE = re.compile(rb"\s*[\[{]").match
 
 
-def mask_body(body: bytes, *, keep_content: bool = False) -> Generator[None, None, bytes]:
+def mask_body(body: bytes, *, keep_content: bool = False) -> Steps[bytes]:
     """The masked body, in steps: yields after each event or line, and within long ones, so
     that a worker can pause."""
     if is_event_stream(body):
@@ -71,9 +72,7 @@ def _parses(body: bytes) -> bool:
     return True
 
 
-def mask_lines(
-    body: bytes, start: int, out: bytearray, payload: Mask, other: Mask
-) -> Generator[None, None, None]:
+def mask_lines(body: bytes, start: int, out: bytearray, payload: Mask, other: Mask) -> Steps[None]:
     event: list[Place] = []
     last = start
     for line in LINE.finditer(body, start):

@@ -8,12 +8,13 @@ their prelude and are masked whole.
 """
 
 from base64 import b64encode
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from zlib import crc32
 
 from latscope.protocols import bedrock
 from latscope.protocols.mask.template import Mask
 from latscope.protocols.mask.vocabulary import Shape, shape
+from latscope.steps import Steps
 from latscope.wire.eventstream import (
     CRC_BYTES,
     MAX_SEARCH_BYTES,
@@ -44,7 +45,7 @@ def is_event_stream(body: bytes) -> bool:
     return b"\0" in head and next_prelude(head, 0) >= 0
 
 
-def mask_messages(body: bytes, payload: Mask, wrapped: Mask) -> Generator[None, None, bytes]:
+def mask_messages(body: bytes, payload: Mask, wrapped: Mask) -> Steps[bytes]:
     """The masked body, a message a step. payload masks what a message carries, wrapped what Bedrock
     wraps in it."""
     out = bytearray(b"x" * len(body))

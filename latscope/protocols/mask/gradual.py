@@ -9,7 +9,6 @@ be more than one, or until its end.
 """
 
 import re
-from collections.abc import Generator
 from typing import Literal, TypeAlias
 
 from pydantic_core import from_json
@@ -18,9 +17,9 @@ from latscope.protocols.mask.body import BOM, LINE, STRUCTURE, mask_body, mask_l
 from latscope.protocols.mask.eventstream import LOOKED_AT, is_event_stream, mask_messages
 from latscope.protocols.mask.payload import mask_payload, mask_secrets, remembering
 from latscope.protocols.mask.template import Mask
+from latscope.steps import Steps
 from latscope.wire.eventstream import prelude
 
-Steps: TypeAlias = Generator[None, None, bytes]
 Kind: TypeAlias = Literal["lines", "messages", "whole"]
 
 _BLANK = (b"\n\n", b"\r\n\r\n", b"\r\r")
@@ -58,7 +57,7 @@ class GradualMask:
         """Whether the body is known to be one of many parts, which are given out as they come."""
         return self._kind in ("lines", "messages")
 
-    def feed(self, data: bytes) -> Steps:
+    def feed(self, data: bytes) -> Steps[bytes]:
         """What is sure now that `data` has come."""
         self._held += data
         if self._kind is None:
@@ -75,7 +74,7 @@ class GradualMask:
         self._looked = len(self._held)
         return (yield from self._masked(piece))
 
-    def close(self) -> Steps:
+    def close(self) -> Steps[bytes]:
         """The rest; the body has come to its end."""
         rest = bytes(self._held)
         self._held.clear()
@@ -83,7 +82,7 @@ class GradualMask:
             return (yield from mask_body(rest, keep_content=self._keep))
         return (yield from self._masked(rest))
 
-    def _masked(self, piece: bytes) -> Steps:
+    def _masked(self, piece: bytes) -> Steps[bytes]:
         if self._kind == "messages":
             return (yield from mask_messages(piece, self._payload, self._wrapped))
         # Anywhere else these bytes are no mark but a line's, and masked with it.
@@ -93,12 +92,12 @@ class GradualMask:
             return (yield from self._by_lines(piece, start))
         return (yield from self._by_blocks(piece))
 
-    def _by_lines(self, piece: bytes, start: int = 0) -> Steps:
+    def _by_lines(self, piece: bytes, start: int = 0) -> Steps[bytes]:
         out = bytearray(piece)
         yield from mask_lines(piece, start, out, self._payload, self._line)
         return bytes(out)
 
-    def _by_blocks(self, piece: bytes) -> Steps:
+    def _by_blocks(self, piece: bytes) -> Steps[bytes]:
         """A short cut, the bytes are the same: a blank line ends an event, so what lies between two
         is masked by itself, and mostly it is one line of data, perhaps a name before it."""
         blocks = piece.split(b"\n\n")

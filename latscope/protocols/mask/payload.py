@@ -15,15 +15,13 @@ not look like the one before; `template` holds what that means.
 """
 
 import re
-from collections.abc import Generator
-from typing import TypeAlias
 
 from pydantic_core import from_json
 
 from latscope.protocols.mask.secrets import is_secret_in_body, scrub_bytes
 from latscope.protocols.mask.template import Mask, Spot, Template, build, fill
 from latscope.protocols.mask.vocabulary import OPAQUE, SENTINELS, TOP, TOP_ERROR, Field, Lookup
-from latscope.steps import finish
+from latscope.steps import Steps, finish
 
 _STRING = rb'[^"\\]*+(?:\\.[^"\\]*+)*+'
 _NUMBER = rb"-?[0-9][0-9.eE+\-]*+"
@@ -51,9 +49,6 @@ _THINK = re.compile(
 )
 
 
-Steps: TypeAlias = Generator[None, None, bytes]
-"""Yields wherever the work may pause; returns the masked bytes."""
-
 _ITEMS_A_STEP = 256
 
 
@@ -62,7 +57,7 @@ def mask_payload(payload: bytes) -> bytes:
     return finish(mask_steps(payload, []))
 
 
-def mask_steps(payload: bytes, spots: list[Spot]) -> Steps:
+def mask_steps(payload: bytes, spots: list[Spot]) -> Steps[bytes]:
     """`mask_payload` in steps. spots: filled with what a template leaves open."""
     if payload.strip() in SENTINELS:
         return payload
@@ -76,7 +71,7 @@ def mask_steps(payload: bytes, spots: list[Spot]) -> Steps:
 def remembering() -> Mask:
     """A `mask_payload` for the payloads of one stream: the same results, sooner."""
     template: Template | None = None
-    # The same with its numbers as they were, for most chunks repeat them: a third of the work.
+    # The same with its numbers as they were, for most chunks repeat them.
     narrow: Template | None = None
 
     def mask(payload: bytes) -> bytes:
@@ -104,7 +99,7 @@ def mask_secrets(payload: bytes) -> bytes:
     return finish(secrets_steps(payload))
 
 
-def secrets_steps(payload: bytes) -> Steps:
+def secrets_steps(payload: bytes) -> Steps[bytes]:
     """`mask_secrets` in steps."""
     try:
         from_json(payload)
@@ -144,7 +139,7 @@ def _is_error(parsed: object) -> bool:
     return named or ("code" in parsed and isinstance(parsed.get("message"), str))
 
 
-def _walk(data: bytes, top: Lookup, spots: list[Spot]) -> Steps:
+def _walk(data: bytes, top: Lookup, spots: list[Spot]) -> Steps[bytes]:
     """Masks `data`, which is valid JSON, by the rules of `top`. spots: filled with the values whose
     treatment does not depend on what they are: strings always masked, numbers always kept."""
     out = bytearray(data)
